@@ -1,0 +1,1 @@
+"""Bytes to Structs and back: what each dialect says, with no opinion. Pure."""

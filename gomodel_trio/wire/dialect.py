@@ -1,0 +1,50 @@
+"""The dialects and the endpoints (APIs) that speak them.
+
+Layer: wire. Source: behaviour.md §1, §7.
+"""
+
+from enum import StrEnum
+from typing import Final
+
+
+class Dialect(StrEnum):
+    """What a client or a target speaks."""
+
+    OPENAI = "openai"
+    ANTHROPIC = "anthropic"
+
+
+class Api(StrEnum):
+    """An endpoint whose requests name a model."""
+
+    CHAT = "openai.chat"
+    RESPONSES = "openai.responses"
+    MESSAGES = "anthropic.messages"
+    COUNT_TOKENS = "anthropic.count_tokens"
+    EMBEDDINGS = "openai.embeddings"
+
+    @property
+    def dialect(self) -> Dialect:
+        """The dialect its requests and errors are in."""
+        return Dialect.ANTHROPIC if self in (Api.MESSAGES, Api.COUNT_TOKENS) else Dialect.OPENAI
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether an alias is scored here (elsewhere it means its easy target), pins are kept and estimates fed."""
+        return self in _SCORED
+
+    @property
+    def path(self) -> str:
+        """The path under the base URL's version, e.g. `/chat/completions`."""
+        return _PATHS[self]
+
+
+_SCORED: Final = frozenset({Api.CHAT, Api.RESPONSES, Api.MESSAGES})
+_PATHS: Final = {
+    Api.CHAT: "/chat/completions",
+    Api.RESPONSES: "/responses",
+    Api.MESSAGES: "/messages",
+    Api.COUNT_TOKENS: "/messages/count_tokens",
+    Api.EMBEDDINGS: "/embeddings",
+}
+API_BY_PATH: Final = {"/v1" + path: api for api, path in _PATHS.items()}
