@@ -1,0 +1,1 @@
+"""Every routing decision as a pure function; time and chance are arguments."""

@@ -1,0 +1,73 @@
+"""The folded form in which phrases and text are compared: NFKC, no case, white space and hyphens as one space.
+
+Layer: route. Source: behaviour.md §3 (keyword matching); Unicode Standard Annex 15 (stream-safe text).
+
+`unicodedata.normalize` sorts combining marks by insertion, which is quadratic in a run of them, so long text is normalised in pieces
+that end where no mark is cut from its base. Where the marks run on without a base, the piece ends all the same.
+"""
+
+import unicodedata
+from typing import Final
+
+_PIECE: Final = 256
+"""Code points normalised at once: bounds the quadratic part, and is well over any cluster that people write."""
+
+_LONGEST_CLUSTER: Final = 32
+"""How far a cut moves to keep marks with their base; UAX 15 calls text stream-safe with up to 30 marks."""
+
+_ASCII_FOLD: Final = bytes(
+    0x20 if chr(byte).isspace() or byte == 0x2D else byte + 32 if 0x41 <= byte <= 0x5A else byte for byte in range(256)
+)
+
+_COMMON_FORMS: Final = (
+    ("，", ","),
+    ("：", ":"),
+    ("！", "!"),
+    ("？", "?"),
+    ("（", "("),
+    ("）", ")"),
+    ("；", ";"),
+    ("\u3000", " "),
+    ("\xa0", " "),
+)
+"""Compatibility forms of everyday text, replaced first: without them most text is found normal at a glance."""
+
+_AFTER_FOLD: Final = (("i\u0307", "i"), ("ı", "i"), ("‐", " "), ("‑", " "), ("-", " "))
+"""Casefolding leaves the Turkish i's apart, and `İ` as two code points; NFKC leaves U+2010 a hyphen of its own."""
+
+
+def fold(text: str) -> str:
+    """The folded form of `text`, without white space at its ends unless `text` is ASCII, where one space may be left there."""
+    if text.isascii():
+        folded = text.encode().translate(_ASCII_FOLD)
+        while b"  " in folded:
+            folded = folded.replace(b"  ", b" ")
+        return folded.decode()
+    for form, plain in _COMMON_FORMS:
+        if form in text:
+            text = text.replace(form, plain)
+    text = _nfkc(text).casefold()
+    for form, plain in _AFTER_FOLD:
+        if form in text:
+            text = text.replace(form, plain)
+    return " ".join(text.split())
+
+
+def _nfkc(text: str) -> str:
+    if len(text) <= _PIECE:
+        return unicodedata.normalize("NFKC", text)
+    pieces = []
+    start = 0
+    while start < len(text):
+        end = min(start + _PIECE, len(text))
+        limit = min(end + _LONGEST_CLUSTER, len(text))
+        while end < limit and _continues(text[end]):
+            end += 1
+        pieces.append(unicodedata.normalize("NFKC", text[start:end]))
+        start = end
+    return "".join(pieces)
+
+
+def _continues(char: str) -> bool:
+    """Whether `char` may compose with what is before it: a combining mark, or a vowel or final of decomposed Hangul."""
+    return char > "\u02ff" and (unicodedata.combining(char) != 0 or "\u1161" <= char <= "\u11ff")
