@@ -1,0 +1,316 @@
+"""The one function that changes the routing state: step(state, stamped command) → (reply, facts).
+
+Layer: state; pure but for the state it is given: no clock, no chance, no I/O. Source: architecture.md rules 3–6; spec/state.md.
+
+Theory. Time comes with the command and never runs backwards; everything that ends is compared with it (`until_s <= at_s`), so `Expire` only
+frees memory and reports. A choice is worked out first (`choosing`) and applied in one go, hence choosing and counting are one step and a
+preview is the first half alone. Equal commands from an equal state give equal replies, facts and states: a journal can be replayed.
+"""
+
+from typing import assert_never
+
+import msgspec
+
+from gomodel_trio.route.health import WELL, Benched, Recovered, TargetHealth, after_first_byte, after_outcome, is_silence
+from gomodel_trio.route.names import LeaseId, TargetId, split_target
+from gomodel_trio.route.outcome import Cause, Outcome
+from gomodel_trio.route.policy import Policy
+from gomodel_trio.route.tier import raise_tier
+from gomodel_trio.state.choosing import Choice, choose
+from gomodel_trio.state.commands import (
+    AttemptEnded,
+    CooldownEnded,
+    CooldownStarted,
+    Decide,
+    Decision,
+    Expire,
+    Fact,
+    Finish,
+    FirstByte,
+    InFlightChanged,
+    Inspect,
+    Inspection,
+    NextExpiry,
+    NoTarget,
+    PinExpired,
+    PinHonored,
+    PinReleased,
+    Preview,
+    ReplacePolicy,
+    Reply,
+    ResetTarget,
+    RouteTier,
+    Stamped,
+    TargetState,
+    TierEscalated,
+    TierPinsCounted,
+    TierReply,
+)
+from gomodel_trio.state.tables import MAX_UNDECLARED, OpenLease, RoutingState, Standing, TargetRecord
+
+__all__ = ["RoutingState", "step"]
+
+Facts = tuple[Fact, ...]
+
+
+def step(state: RoutingState, stamped: Stamped) -> tuple[Reply, Facts]:
+    """Carry out one command at its instant and tell its reply and what there is to report."""
+    at_s, command = stamped.at_s, stamped.command
+    match command:
+        case Decide():
+            return _decide(state, command, at_s)
+        case Finish():
+            return None, _finish(state, command, at_s)
+        case FirstByte():
+            return None, _first_byte(state, command)
+        case RouteTier():
+            return _route_tier(state, command, at_s)
+        case Expire():
+            return _expire(state, at_s)
+        case ReplacePolicy():
+            return None, _replace_policy(state, command.policy)
+        case ResetTarget():
+            return _reset(state, command.target)
+        case Inspect():
+            return _inspect(state, at_s), ()
+        case Preview():
+            choice = choose(state, command.decide, at_s)
+            return choice if isinstance(choice, NoTarget) else _decision(choice, LeaseId(0)), ()
+        case _:
+            assert_never(command)
+
+
+# ---- tiers ----------------------------------------------------------------------------------------------------------
+
+
+def _route_tier(state: RoutingState, command: RouteTier, at_s: float) -> tuple[TierReply, Facts]:
+    ttl_s = state.policy.smart.session_ttl_s
+    if ttl_s <= 0:
+        return TierReply(command.verdict, is_pinned=False, is_escalated=False), ()
+    key, pins = (command.alias, command.session), state.tier_pins
+    raised = raise_tier(pins.get(key, at_s=at_s, ttl_s=ttl_s), command.verdict)
+    count = len(pins)
+    pins.put(key, raised.tier, at_s=at_s, limit=state.policy.max_pins)
+    facts: list[Fact] = [TierEscalated(command.alias)] if raised.is_escalated else []
+    if len(pins) != count:
+        facts.append(TierPinsCounted(len(pins)))
+    return TierReply(raised.tier, raised.is_pinned, raised.is_escalated), tuple(facts)
+
+
+# ---- leases ---------------------------------------------------------------------------------------------------------
+
+
+def _decide(state: RoutingState, command: Decide, at_s: float) -> tuple[Decision | NoTarget, Facts]:
+    choice = choose(state, command, at_s)
+    if isinstance(choice, NoTarget):
+        return choice, ()
+    facts = _apply_moves(state, choice, at_s)
+    for source in choice.turns:
+        state.turns[source] = state.turns.get(source, 0) + 1
+    if choice.key_turn is not None:
+        state.key_turns[choice.key_turn] = state.key_turns.get(choice.key_turn, 0) + 1
+    facts += _sweep(state)
+    state.last_lease += 1
+    lease = LeaseId(state.last_lease)
+    record = state.record(choice.target)
+    record.open_leases[lease] = None
+    state.leases[lease] = OpenLease(
+        target=choice.target,
+        kind=command.kind,
+        started_at_s=at_s,
+        epoch=record.epoch,
+        feeds_routing=command.feeds_routing,
+        is_again=choice.reason == "again",
+        was_cooling=choice.was_cooling,
+    )
+    facts.append(InFlightChanged(choice.target, len(record.open_leases)))
+    return _decision(choice, lease), tuple(facts)
+
+
+def _apply_moves(state: RoutingState, choice: Choice, at_s: float) -> list[Fact]:
+    facts: list[Fact] = []
+    for move in choice.moves:
+        state.target_pins.put(move.key, move.name, at_s=at_s, limit=state.policy.max_pins)
+        if move.kind == "keep":
+            facts.append(PinHonored(move.key[0]))
+        elif move.kind == "release":
+            facts.append(PinReleased(move.key[0]))
+    return facts
+
+
+def _decision(choice: Choice, lease: LeaseId) -> Decision:
+    return Decision(
+        lease=lease,
+        target=choice.target,
+        reason=choice.reason,
+        source=choice.source,
+        candidates=choice.candidates,
+        left=choice.left,
+        is_failover_allowed=choice.is_failover_allowed,
+        was_cooling=choice.was_cooling,
+        keys=choice.keys,
+        slowdown=choice.slowdown,
+    )
+
+
+def _first_byte(state: RoutingState, command: FirstByte) -> Facts:
+    lease = state.leases.get(command.lease)
+    if lease is None:
+        return ()
+    lease.has_first_byte = True
+    record = state.record(lease.target)
+    if lease.epoch == record.epoch:
+        record.health = after_first_byte(record.health, started_at_s=lease.started_at_s, started_order=command.lease)
+    return ()
+
+
+def _finish(state: RoutingState, command: Finish, at_s: float) -> Facts:
+    lease = state.leases.pop(command.lease, None)
+    if lease is None:
+        return ()
+    record = state.record(lease.target)
+    record.open_leases.pop(command.lease, None)
+    outcome, cause, elapsed_s = command.outcome, command.cause, at_s - lease.started_at_s
+    if outcome is Outcome.CLIENT and not lease.has_first_byte and is_silence(elapsed_s, None):
+        outcome, cause = Outcome.FAULT, Cause.SILENT
+    facts: list[Fact] = [
+        AttemptEnded(lease.target, outcome, cause, elapsed_s),
+        InFlightChanged(lease.target, len(record.open_leases)),
+    ]
+    if lease.epoch == record.epoch:
+        facts += _judge(state, record, lease, msgspec.structs.replace(command, outcome=outcome), at_s)
+    if record.is_blank and lease.target not in state.declared:
+        del state.targets[lease.target]
+    return tuple(facts)
+
+
+def _judge(state: RoutingState, record: TargetRecord, lease: OpenLease, end: Finish, at_s: float) -> list[Fact]:
+    """Let the end of an attempt tell on its target's health."""
+    facts = _report_lapsed(lease.target, record, at_s)
+    # A retry is made only on a target that was not cooling when the request came to it. If it is benched or unproven now, this request has
+    # triggered it already, and one request triggers a target at most once.
+    may_trigger = not (lease.is_again and (record.health.is_benched(at_s) or record.health.is_unproven))
+    record.health, change = after_outcome(
+        record.health,
+        started_at_s=lease.started_at_s,
+        at_s=at_s,
+        outcome=end.outcome,
+        retry_after_s=end.retry_after_s,
+        config=state.policy.adaptive,
+        started_order=end.lease,
+        order=state.last_lease,
+        may_trigger=may_trigger,
+    )
+    record.was_last_resort = lease.was_cooling
+    match change:
+        case Benched():
+            record.is_reported_cooling = True
+            facts.append(CooldownStarted(lease.target, change.reason, change.until_s, change.for_s))
+        case Recovered():
+            facts += _report_ended(lease.target, record)
+        case None:
+            pass
+        case _:
+            assert_never(change)
+    return facts
+
+
+def _sweep(state: RoutingState) -> list[Fact]:
+    """Throw out idle records of undeclared targets when there are too many; doubling the mark keeps the cost of a step bounded."""
+    if len(state.targets) < state.sweep_at:
+        return []
+    facts: list[Fact] = []
+    for target, record in list(state.targets.items()):
+        if not record.open_leases and target not in state.declared:
+            facts += _report_ended(target, record)
+            del state.targets[target]
+    state.sweep_at = max(len(state.declared) + MAX_UNDECLARED, 2 * len(state.targets))
+    return facts
+
+
+# ---- time -----------------------------------------------------------------------------------------------------------
+
+
+def _expire(state: RoutingState, at_s: float) -> tuple[NextExpiry, Facts]:
+    facts: list[Fact] = []
+    ends_s: list[float | None] = []
+    for target, record in state.targets.items():
+        facts += _report_lapsed(target, record, at_s)
+        if record.is_reported_cooling:
+            ends_s.append(record.health.until_s)
+    tier_ttl_s, target_ttl_s = state.policy.smart.session_ttl_s, state.policy.affinity_ttl_s
+    if count := state.tier_pins.expire(at_s=at_s, ttl_s=tier_ttl_s):
+        facts += [PinExpired("tier", count), TierPinsCounted(len(state.tier_pins))]
+    if count := state.target_pins.expire(at_s=at_s, ttl_s=target_ttl_s):
+        facts.append(PinExpired("target", count))
+    ends_s += [state.tier_pins.next_expiry_s(tier_ttl_s), state.target_pins.next_expiry_s(target_ttl_s)]
+    return NextExpiry(min((end_s for end_s in ends_s if end_s is not None), default=None)), tuple(facts)
+
+
+def _report_lapsed(target: TargetId, record: TargetRecord, at_s: float) -> list[Fact]:
+    return [] if record.health.is_benched(at_s) else _report_ended(target, record)
+
+
+def _report_ended(target: TargetId, record: TargetRecord) -> list[Fact]:
+    if not record.is_reported_cooling:
+        return []
+    record.is_reported_cooling = False
+    return [CooldownEnded(target)]
+
+
+# ---- operators ------------------------------------------------------------------------------------------------------
+
+
+def _replace_policy(state: RoutingState, policy: Policy) -> Facts:
+    """Take a policy; targets of providers that are gone or changed are forgotten, their open leases still close."""
+    facts: list[Fact] = []
+    old_providers, providers = state.policy.providers, policy.providers
+    for target, record in list(state.targets.items()):
+        old, new = (table.get(split_target(target)[0]) for table in (old_providers, providers))
+        if old is None or new is None or old.fingerprint != new.fingerprint:
+            facts += _forget(state, target, record)
+    state.install(policy)
+    state.turns = {source: turn for source, turn in state.turns.items() if source in policy.virtual_models}
+    state.key_turns = {name: turn for name, turn in state.key_turns.items() if name in providers}
+    tier_pins = len(state.tier_pins)
+    state.tier_pins.shrink(policy.max_pins if policy.smart.session_ttl_s > 0 else 0)
+    state.target_pins.shrink(policy.max_pins)
+    if len(state.tier_pins) != tier_pins:
+        facts.append(TierPinsCounted(len(state.tier_pins)))
+    return tuple(facts)
+
+
+def _reset(state: RoutingState, target: TargetId) -> tuple[bool, Facts]:
+    record = state.targets.get(target)
+    if record is None:
+        return target in state.declared, ()
+    return True, tuple(_forget(state, target, record))
+
+
+def _forget(state: RoutingState, target: TargetId, record: TargetRecord) -> list[Fact]:
+    """Make a target fresh; what runs still counts as in flight, but its end says nothing about the fresh one."""
+    facts = _report_ended(target, record)
+    record.health, record.was_last_resort = WELL, False
+    record.epoch += 1
+    if not record.open_leases:
+        del state.targets[target]
+    return facts
+
+
+def _inspect(state: RoutingState, at_s: float) -> Inspection:
+    rows = tuple(_row(state, target, at_s) for target in dict.fromkeys((*state.declared, *state.targets)))
+    return Inspection(rows, len(state.leases), len(state.tier_pins), len(state.target_pins))
+
+
+def _row(state: RoutingState, target: TargetId, at_s: float) -> TargetState:
+    record = state.targets.get(target)
+    health: TargetHealth = state.health(target)
+    return TargetState(
+        target=target,
+        in_flight=0 if record is None else len(record.open_leases),
+        is_cooling=state.standing(target, at_s) is Standing.COOLING,
+        is_on_probation=health.is_on_probation(at_s),
+        cooldown_left_s=max(0.0, health.until_s - at_s),
+        streak=health.k,
+        pins=state.target_pins.count_of(target),
+    )

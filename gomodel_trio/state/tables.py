@@ -1,0 +1,213 @@
+"""The tables of the routing state: pins, targets, open leases, cursors, and the policy they belong to.
+
+Layer: state. Owned by the actor's task; nothing else touches them. Source: architecture.md rule 3; behaviour.md §3 (pins), §4, §5.
+"""
+
+from collections import Counter, OrderedDict
+from collections.abc import Hashable
+from enum import Enum
+from typing import Final, Generic, TypeVar
+
+import msgspec
+
+from gomodel_trio.route.expand import Branch, expand
+from gomodel_trio.route.health import WELL, TargetHealth
+from gomodel_trio.route.names import Kind, LeaseId, SessionId, TargetId, Tier, target_id
+from gomodel_trio.route.policy import Policy, VirtualModel
+
+Value = TypeVar("Value", bound=Hashable)
+PinKey = tuple[str, SessionId]
+"""(alias or virtual model, session)."""
+
+MAX_UNDECLARED: Final = 1024
+"""Targets that only a client's own model name made known; their records must not grow with what clients invent."""
+
+
+class PinTable(Generic[Value]):
+    """Pins by (name, session), the one used longest ago first.
+
+    All pins of a table live equally long, so the order of use is the order of expiry: the instant of the last use is stored, and a
+    changed TTL holds for the pins there are.
+    """
+
+    __slots__ = ("_counts", "_entries")
+
+    def __init__(self) -> None:
+        self._entries: OrderedDict[PinKey, tuple[Value, float]] = OrderedDict()
+        self._counts: Counter[Value] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PinTable) and self._entries == other._entries
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def get(self, key: PinKey, *, at_s: float, ttl_s: float) -> Value | None:
+        """Tell the live pin; reading does not use it."""
+        entry = self._entries.get(key)
+        return None if entry is None or entry[1] + ttl_s <= at_s else entry[0]
+
+    def put(self, key: PinKey, value: Value, *, at_s: float, limit: int) -> None:
+        """Write or use a pin at `at_s`; over `limit` the ones expiring soonest go."""
+        old = self._entries.pop(key, None)
+        if old is not None:
+            self._uncount(old[0])
+        self._entries[key] = (value, at_s)
+        self._counts[value] += 1
+        self.shrink(limit)
+
+    def shrink(self, limit: int) -> None:
+        """Keep at most `limit` pins, those that expire last."""
+        while len(self._entries) > max(limit, 0):
+            self._pop_oldest()
+
+    def expire(self, *, at_s: float, ttl_s: float) -> int:
+        """Free the pins that are over and tell how many."""
+        count = 0
+        while self._entries and next(iter(self._entries.values()))[1] + ttl_s <= at_s:
+            self._pop_oldest()
+            count += 1
+        return count
+
+    def next_expiry_s(self, ttl_s: float) -> float | None:
+        """Tell when the first pin ends; None without pins."""
+        return next(iter(self._entries.values()))[1] + ttl_s if self._entries else None
+
+    def count_of(self, value: Value) -> int:
+        """Tell how many pins hold `value`."""
+        return self._counts[value]
+
+    def _pop_oldest(self) -> None:
+        _, (value, _) = self._entries.popitem(last=False)
+        self._uncount(value)
+
+    def _uncount(self, value: Value) -> None:
+        self._counts[value] -= 1
+        if not self._counts[value]:
+            del self._counts[value]
+
+
+class OpenLease(msgspec.Struct):
+    """One running attempt. `epoch` is its target's at the choice: an attempt of an earlier epoch says nothing about the target any more."""
+
+    target: TargetId
+    kind: Kind
+    started_at_s: float
+    epoch: int
+    feeds_routing: bool
+    is_again: bool
+    was_cooling: bool
+    has_first_byte: bool = False
+
+
+class TargetRecord(msgspec.Struct):
+    """What is known of a target. In-flight is the number of `open_leases` by construction, so it cannot drift.
+
+    `is_reported_cooling`: a CooldownStarted without its CooldownEnded. `was_last_resort`: the attempt that ended last was chosen while the
+    target was cooling.
+    """
+
+    health: TargetHealth = WELL
+    epoch: int = 0
+    open_leases: dict[LeaseId, None] = {}
+    is_reported_cooling: bool = False
+    was_last_resort: bool = False
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether forgetting it loses nothing."""
+        return not self.open_leases and self.health is WELL
+
+
+class Standing(Enum):
+    """How a target stands at an instant."""
+
+    WELL = "well"
+    PROBATION = "probation"
+    COOLING = "cooling"
+
+
+class RoutingState:
+    """All mutable routing state. `step` alone changes it.
+
+    `last_lease` numbers the attempts in the order they began. `turns`: round robin's cursor per virtual model; `key_turns`: per provider.
+    `sweep_at`: the number of records at which those of undeclared targets are thrown out.
+    """
+
+    __slots__ = (
+        "_branches",
+        "declared",
+        "key_turns",
+        "last_lease",
+        "leases",
+        "policy",
+        "sweep_at",
+        "target_pins",
+        "targets",
+        "tier_pins",
+        "turns",
+    )
+
+    def __init__(self, policy: Policy) -> None:
+        self.leases: dict[LeaseId, OpenLease] = {}
+        self.targets: dict[TargetId, TargetRecord] = {}
+        self.tier_pins: PinTable[Tier] = PinTable()
+        self.target_pins: PinTable[str] = PinTable()
+        self.turns: dict[str, int] = {}
+        self.key_turns: dict[str, int] = {}
+        self.last_lease = 0
+        self.install(policy)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RoutingState) and all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def install(self, policy: Policy) -> None:
+        """Take a policy and what follows from it."""
+        self.policy = policy
+        self._branches: dict[str, Branch] = {}
+        self.declared = _declared(policy)
+        self.sweep_at = len(self.declared) + MAX_UNDECLARED
+
+    def branch(self, model: VirtualModel) -> Branch:
+        """Tell what a virtual model of the policy stands for; worked out once a policy."""
+        branch = self._branches.get(model.source)
+        if branch is None:
+            branch = self._branches[model.source] = expand(self.policy, model)
+        return branch
+
+    def record(self, target: TargetId) -> TargetRecord:
+        """Tell a target's record, made if there is none."""
+        record = self.targets.get(target)
+        if record is None:
+            record = self.targets[target] = TargetRecord()
+        return record
+
+    def health(self, target: TargetId) -> TargetHealth:
+        """Tell a target's health."""
+        record = self.targets.get(target)
+        return WELL if record is None else record.health
+
+    def standing(self, target: TargetId, at_s: float) -> Standing:
+        """Tell how a target stands; on probation with an attempt in flight it counts as cooling."""
+        record = self.targets.get(target)
+        if record is None or record.health is WELL:
+            return Standing.WELL
+        health = record.health
+        if health.is_benched(at_s):
+            return Standing.COOLING
+        if not health.is_unproven:
+            return Standing.WELL
+        # Leases are numbered and kept in the order they began: the last one tells whether any began since the cooldown did.
+        newest = next(reversed(record.open_leases), 0)
+        return Standing.COOLING if newest > health.began_order else Standing.PROBATION
+
+
+def _declared(policy: Policy) -> dict[TargetId, None]:
+    """The targets the configuration names, in its order: legs first, then what providers list."""
+    legs = [TargetId(leg.name) for model in policy.virtual_models.values() for leg in model.legs if not leg.is_virtual]
+    listed = [target_id(provider.name, model) for provider in policy.providers.values() for model in provider.models]
+    return dict.fromkeys((*legs, *listed))
