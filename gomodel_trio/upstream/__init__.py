@@ -1,0 +1,1 @@
+"""Talking to providers: transports, one attempt, one file a provider kind."""

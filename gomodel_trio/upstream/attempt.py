@@ -1,0 +1,181 @@
+"""One try at one target: send, judge the head, read what must be whole before anybody sees it.
+
+Layer: upstream. Source: behaviour.md §5 (outcome classes), §6 (attempts). Streams are handed on open: `gateway.stream_out` holds them back
+until their first content event.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from gomodel_trio.route.classify import classify, classify_stream_fault
+from gomodel_trio.route.outcome import Cause, Classification, Outcome
+from gomodel_trio.upstream.decoding import decoder_for
+from gomodel_trio.upstream.transport import Headers, Transport, TransportError, TransportFault, UpstreamRequest, UpstreamResponse
+from gomodel_trio.wire.dialect import Api
+from gomodel_trio.wire.fault_status import StreamFault
+from gomodel_trio.wire.unary import read_answer
+from gomodel_trio.wire.usage import Usage
+
+MAX_ERROR_BYTES: Final = 1 << 20
+"""Of an error's body no more is read: it is for people and for classification."""
+
+MAX_WHOLE_BYTES: Final = 16 << 20
+"""Up to this size a unary answer is held until it is whole, so that a cut one can fail over; a longer one is handed on as it comes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What was asked, as far as answers are judged by it. `model`: the target's; `client_body`: searched for ids that errors quote."""
+
+    api: Api
+    model: str
+    client_body: bytes
+
+
+@dataclass(slots=True)
+class Failure:
+    """An attempt that gave nothing to relay as a success.
+
+    `status` is what the client would see; `body` the upstream's plain body, None if there was none; `detail` our words, without URL or key.
+    """
+
+    classification: Classification
+    status: int
+    detail: str
+    headers: Headers = field(default_factory=list)
+    body: bytes | None = None
+
+    @property
+    def has_answer(self) -> bool:
+        """Whether the upstream answered at all (with `status`, unless the answer was no error)."""
+        return self.body is not None
+
+
+@dataclass(slots=True)
+class Whole:
+    """A complete answer; `body` as it came (still coded). `usage` None: it reports none, or its coding is unknown."""
+
+    status: int
+    headers: Headers
+    body: bytes
+    usage: Usage | None
+
+
+@dataclass(slots=True)
+class Opened:
+    """An answer still coming. The caller must close `response`. `held`: chunks already read."""
+
+    response: UpstreamResponse
+    is_event_stream: bool
+    held: list[bytes] = field(default_factory=list)
+
+
+def header_of(headers: Headers, name: bytes) -> str | None:
+    """The first value of a header as text; None if absent."""
+    return next((value.decode("latin-1") for key, value in headers if key == name), None)
+
+
+def failure_of_transport(error: TransportError) -> Failure:
+    """A failure below HTTP: the target's fault, 504 for a timeout, else 502."""
+    if error.is_timeout:
+        cause, status, detail = Cause.TIMEOUT, 504, "The upstream did not answer in time."
+    elif error.fault is TransportFault.SHORT_BODY:
+        cause, status, detail = Cause.TRUNCATED, 502, "The upstream's answer was cut short."
+    elif error.fault is TransportFault.TLS:
+        cause, status, detail = Cause.NETWORK, 502, "The upstream's TLS handshake or certificate failed."
+    else:
+        cause, status, detail = Cause.NETWORK, 502, "The upstream could not be reached."
+    # A retry of the same target may help against anything on the wire; a bad certificate stays bad, but costs only the retries.
+    return Failure(Classification(outcome=Outcome.FAULT, is_failover=True, is_retryable=True, cause=cause), status, detail)
+
+
+def failure_of_timeout() -> Failure:
+    """The attempt's time was up before anything could be relayed."""
+    return failure_of_transport(TransportError(TransportFault.HEADER_TIMEOUT, "no answer in time"))
+
+
+def failure_of_event(error: StreamFault, question: Question) -> Failure:
+    """An error event, or a 200 whose body is an error: judged by the status it stands for."""
+    judged = classify_stream_fault(error, request_body=question.client_body, model=question.model)
+    return Failure(judged, error.status, error.fault.message or "The upstream reported an error.")
+
+
+def empty_answer() -> Failure:
+    """A success that says nothing."""
+    classification = Classification(outcome=Outcome.FAULT, is_failover=True, is_retryable=False, cause=Cause.TRUNCATED)
+    return Failure(classification, 502, "The upstream's answer was empty.")
+
+
+async def try_once(
+    transport: Transport, request: UpstreamRequest, question: Question, *, now_epoch_s: float, on_head: Callable[[], None]
+) -> Failure | Whole | Opened:
+    """Send `request` and judge what comes.
+
+    `now_epoch_s` is for dates in its headers; `on_head` is told of the head of an answer that is read whole.
+    """
+    try:
+        response = await transport.send(request)
+    except TransportError as error:
+        return failure_of_transport(error)
+    is_handed_on = False
+    try:
+        if 200 <= response.status < 300:
+            got = await _answer(response, question, on_head)
+            is_handed_on = isinstance(got, Opened)
+            return got
+        return await _refusal(response, question, now_epoch_s)
+    finally:
+        if not is_handed_on:
+            await response.aclose()
+
+
+async def _answer(response: UpstreamResponse, question: Question, on_head: Callable[[], None]) -> Failure | Whole | Opened:
+    if (header_of(response.headers, b"content-type") or "").lower().startswith("text/event-stream"):
+        return Opened(response, is_event_stream=True)
+    on_head()
+    chunks, size = [], 0
+    try:
+        while chunk := await response.read():
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > MAX_WHOLE_BYTES:
+                return Opened(response, is_event_stream=False, held=chunks)
+    except TransportError as error:
+        return failure_of_transport(error)
+    body = b"".join(chunks)
+    if not body:
+        return empty_answer()
+    decoder = decoder_for(header_of(response.headers, b"content-encoding"))
+    if decoder is None:
+        return Whole(response.status, response.headers, body, None)
+    answer = read_answer(decoder.feed(body), question.api)
+    if answer.error is not None:
+        return failure_of_event(answer.error, question)
+    return Whole(response.status, response.headers, body, answer.usage)
+
+
+async def _refusal(response: UpstreamResponse, question: Question, now_epoch_s: float) -> Failure:
+    body = await _error_body(response)
+    classification = classify(
+        status=response.status,
+        headers=response.headers,
+        body=body,
+        request_body=question.client_body,
+        model=question.model,
+        now_epoch_s=now_epoch_s,
+    )
+    # A redirect or another status that is neither answer nor error is the operator's base URL gone wrong, not the client's business.
+    status = response.status if response.status >= 400 else 502
+    return Failure(classification, status, f"The upstream answered {response.status}.", response.headers, body)
+
+
+async def _error_body(response: UpstreamResponse) -> bytes:
+    decoder = decoder_for(header_of(response.headers, b"content-encoding"))
+    body = b""
+    try:
+        while len(body) < MAX_ERROR_BYTES and (chunk := await response.read()):
+            body += decoder.feed(chunk, MAX_ERROR_BYTES) if decoder is not None else b""
+    except TransportError:
+        pass  # what came is enough: the status says what happened
+    return body[:MAX_ERROR_BYTES]

@@ -1,0 +1,1 @@
+"""How each kind of provider wants to be asked."""
