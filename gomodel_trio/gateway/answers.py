@@ -1,0 +1,117 @@
+"""Answers that the gateway makes itself: errors in the caller's dialect, and the headers it adds to every answer.
+
+Layer: gateway. Source: behaviour.md §3 (response headers), §6 (everything failed), §9 (errors).
+"""
+
+import math
+from typing import Final
+
+import msgspec
+
+from gomodel_trio.errors import GatewayError
+from gomodel_trio.gateway.headers import for_client
+from gomodel_trio.gateway.http import Headers
+from gomodel_trio.gateway.record import RequestRecord
+from gomodel_trio.route.outcome import Outcome
+from gomodel_trio.upstream.attempt import Failure
+from gomodel_trio.wire.dialect import Dialect
+from gomodel_trio.wire.faults import error_body, read_fault
+from gomodel_trio.wire.lenient_json import decode_any
+
+JSON: Final = (b"content-type", b"application/json")
+_MAY_PASS_LATER: Final = frozenset({408, 425, 429})
+"""The only 4xx statuses that waiting can cure; for the others clients are told not to retry."""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """A whole answer, but for `own_headers`."""
+
+    status: int
+    headers: Headers
+    body: bytes
+    code: str | None = None
+
+
+def own_headers(record: RequestRecord) -> Headers:
+    """The gateway's headers for this request: the request id, the tier's where it was routed, the target's where one was tried."""
+    headers: Headers = [(b"x-request-id", record.request_id.encode("latin-1", "replace"))]
+    revision = record.revision
+    if revision is not None:
+        headers += [
+            (b"x-gomodel-pro-tier", revision.tier.value.encode()),
+            (b"x-gomodel-pro-tier-target", header_value(revision.target)),
+            (b"x-gomodel-pro-tier-score", b"%d" % revision.score),
+            (b"x-gomodel-pro-tier-reason", revision.reason.encode()),
+        ]
+    if record.api is not None or record.attempts:
+        if record.target is not None:
+            headers.append((b"x-gomodel-target", header_value(record.target)))
+        headers.append((b"x-gomodel-attempts", b"%d" % len(record.attempts)))
+    return headers
+
+
+def header_value(text: str) -> bytes:
+    """A configured name as a header value: UTF-8, control characters replaced."""
+    return "".join(char if char.isprintable() else "?" for char in text).encode("utf-8", "replace")
+
+
+def of_error(error: GatewayError, dialect: Dialect, request_id: str) -> Answer:
+    """The gateway's own refusal."""
+    headers: Headers = [JSON]
+    if error.retry_after_s is not None:
+        headers.append(_retry_after(error.retry_after_s))
+    if error.should_retry is False or (400 <= error.status < 500 and error.status not in _MAY_PASS_LATER):
+        headers.append((b"x-should-retry", b"false"))
+    body = error_body(
+        dialect, status=error.status, message=error.message, code=error.code, kind=error.kind, param=error.param, request_id=request_id
+    )
+    return Answer(error.status, headers, body, error.code)
+
+
+def of_failure(failure: Failure, dialect: Dialect, provider: str, *, request_id: str, retry_after_s: float | None) -> Answer:
+    """What the client is told when the last attempt failed. `retry_after_s`: the least cooldown left, where every target is cooling."""
+    match failure.classification.outcome:
+        case Outcome.AUTH:
+            return _masked(dialect, request_id, "upstream_authentication", f"The provider {provider!r} refused the gateway's credentials.")
+        case Outcome.ACCOUNT:
+            what = f"The gateway's account at the provider {provider!r} cannot be used now (credit, quota or spending limit)."
+            return _masked(dialect, request_id, "upstream_account", what)
+    headers = for_client([pair for pair in failure.headers if pair[0] not in (b"content-type", b"content-encoding", b"retry-after")])
+    headers += _waiting(failure, retry_after_s)
+    if failure.status < 500 and failure.status not in _MAY_PASS_LATER:
+        headers = [pair for pair in headers if pair[0] != b"x-should-retry"] + [(b"x-should-retry", b"false")]
+    code = failure.classification.code
+    if failure.body is not None and _is_error_of(dialect, failure.body):
+        return Answer(failure.status, [JSON, *headers], failure.body, code)
+    message = failure.classification.message or (read_fault(failure.body).message if failure.body else None) or failure.detail
+    body = error_body(
+        dialect, status=failure.status, message=message, code=code or "upstream_error", kind=None, param=None, request_id=request_id
+    )
+    return Answer(failure.status, [JSON, *headers], body, code or "upstream_error")
+
+
+def _is_error_of(dialect: Dialect, body: bytes) -> bool:
+    """Whether a body is an error in the dialect's own shape, so that it can be relayed verbatim."""
+    found = decode_any(body)
+    if not isinstance(found, dict) or not isinstance(found.get("error"), dict | str):
+        return False
+    return dialect is Dialect.OPENAI or (found.get("type") == "error" and isinstance(found["error"], dict))
+
+
+def _masked(dialect: Dialect, request_id: str, code: str, message: str) -> Answer:
+    # Clients take a 401 for a fault of their own key, and the upstream's words may show part of the gateway's.
+    body = error_body(dialect, status=502, message=message, code=code, kind=None, param=None, request_id=request_id)
+    return Answer(502, [JSON, (b"x-should-retry", b"false")], body, code)
+
+
+def _waiting(failure: Failure, retry_after_s: float | None) -> Headers:
+    if retry_after_s is not None:
+        return [_retry_after(retry_after_s)]
+    kept = [pair for pair in failure.headers if pair[0] == b"retry-after"]
+    if not kept and failure.classification.retry_after_s is not None:
+        return [_retry_after(failure.classification.retry_after_s)]
+    return kept
+
+
+def _retry_after(seconds: float) -> tuple[bytes, bytes]:
+    return (b"retry-after", b"%d" % max(1, math.ceil(min(seconds, 1e9))))

@@ -1,0 +1,226 @@
+"""The gateway's front hall: which path leads where, who may pass, and what is told when something failed.
+
+Layer: gateway. Source: behaviour.md §1 (endpoints), §9. Every request leaves here with one log line and one count.
+"""
+
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+import trio
+
+from gomodel_trio import __version__
+from gomodel_trio.errors import ClientGone, GatewayError, NotFound
+from gomodel_trio.gateway import answers
+from gomodel_trio.gateway.deployment import Deployment, Tools
+from gomodel_trio.gateway.exchange import Exchange
+from gomodel_trio.gateway.http import Request, Responder
+from gomodel_trio.gateway.ingress import request_id_of
+from gomodel_trio.gateway.log_line import write_log_line
+from gomodel_trio.gateway.models_list import list_models, one_model
+from gomodel_trio.gateway.passthrough import pass_through
+from gomodel_trio.gateway.record import RequestRecord
+from gomodel_trio.metrics.catalogue import CONTENT_TYPE as METRICS_CONTENT_TYPE
+from gomodel_trio.route.directives import header, user_path_of
+from gomodel_trio.route.names import split_target
+from gomodel_trio.wire.dialect import API_BY_PATH, Dialect
+from gomodel_trio.wire.faults import stream_error_event
+
+_OPEN_PATHS: Final = frozenset({"/health", "/health/live", "/health/ready", "/version", "/metrics", "/", "/api/hello"})
+_LAST_WORDS_S: Final = 1.0
+"""How long a client may take to read that the gateway is stopping."""
+
+
+class Gateway:
+    """The handler behind every front door. `deployment` is replaced as a whole on reload."""
+
+    def __init__(self, tools: Tools, deployment: Deployment) -> None:
+        self.tools = tools
+        self.deployment = deployment
+        self.is_draining = False
+        self._running: set[trio.CancelScope] = set()
+
+    def end_running(self) -> None:
+        """End what still runs: streams with an error event, the others with a 503. For the end of the drain."""
+        for scope in self._running:
+            scope.cancel()
+
+    async def handle(self, request: Request, responder: Responder) -> None:
+        """Serve one request to its end; raises nothing but what its task must see (cancellation)."""
+        record = RequestRecord(
+            request_id=request_id_of(request.headers),
+            method=request.method,
+            path=request.path,
+            started_s=self.tools.clock.now_s(),
+            user_path=user_path_of(request.headers),
+        )
+        is_counted = not _is_probe(request.path, self.deployment.settings.server.base_path)
+        if is_counted:
+            self.tools.metrics.request_started()
+        scope = trio.CancelScope()
+        self._running.add(scope)
+        try:
+            with scope:
+                await self._answer(self.deployment, request, responder, record)
+            if scope.cancelled_caught:
+                await self._stop(request, responder, record)
+        except trio.Cancelled:
+            record.outcome, record.status = ("client_cancelled", 499) if request.is_disconnected else ("stopped", 503)
+            raise
+        finally:
+            self._running.discard(scope)
+            self._account(record, is_counted=is_counted)
+
+    # ---- answering --------------------------------------------------------------------------------------------------
+
+    async def _answer(self, deployment: Deployment, request: Request, responder: Responder, record: RequestRecord) -> None:
+        dialect = _dialect_of(deployment, record.path, request)
+        try:
+            await self._route(deployment, request, responder, record)
+        except GatewayError as error:
+            await self._refuse(error, dialect, responder, record)
+        except ClientGone:
+            record.outcome, record.status = "client_cancelled", 499
+        except Exception as error:
+            # The last line of defence: a fault of ours must not show itself to a client, nor take the listener down.
+            self.tools.log.error("internal_error", request_id=record.request_id, path=record.path, error=repr(error), exc_info=error)
+            record.outcome = "internal_error"
+            await self._refuse(GatewayError("The gateway failed; the operator's log has the details."), dialect, responder, record)
+
+    async def _route(self, deployment: Deployment, request: Request, responder: Responder, record: RequestRecord) -> None:
+        path = _without_base(record.path, deployment.settings.server.base_path)
+        record.path = path
+        if path in _OPEN_PATHS:
+            return await self._probe(path, request, responder, record)
+        deployment.master_key.check(request.headers)
+        api = API_BY_PATH.get(path)
+        if api is not None:
+            _allow(request.method, "POST")
+            record.api = api
+            return await Exchange(self.tools, deployment, request, responder, record=record, api=api).run()
+        if path == "/v1/models" or path.startswith("/v1/models/"):
+            _allow(request.method, "GET", "HEAD")
+            return await self._models(deployment, path, request, responder, record)
+        if path.startswith("/p/"):
+            return await pass_through(self.tools, deployment, request, responder, record=record, rest=path.removeprefix("/p/"))
+        raise NotFound(f"There is no route {request.method} {path[:200]!r}.", code="unknown_url")
+
+    async def _probe(self, path: str, request: Request, responder: Responder, record: RequestRecord) -> None:
+        _allow(request.method, "GET", "HEAD")
+        match path:
+            case "/metrics":
+                if not self.deployment.settings.metrics_enabled:
+                    raise NotFound("Metrics are switched off (METRICS_ENABLED).", code="unknown_url")
+                return await self._send(responder, record, 200, METRICS_CONTENT_TYPE, self.tools.metrics.render())
+            case "/version":
+                return await self._send_json(responder, record, 200, {"name": "gomodel_trio", "version": __version__})
+            case "/health/ready":
+                if self.is_draining:
+                    return await self._send_json(responder, record, 503, {"status": "not_ready", "reason": "draining"})
+                return await self._send_json(responder, record, 200, {"status": "ready"})
+            case "/health" | "/health/live":
+                return await self._send_json(responder, record, 200, {"status": "ok"})
+            case _:
+                # Claude Code asks HEAD / and HEAD /api/hello whether somebody is there; a person's GET gets a word, too.
+                return await self._send_json(responder, record, 200, {"name": "gomodel_trio", "status": "ok"})
+
+    async def _models(self, deployment: Deployment, path: str, request: Request, responder: Responder, record: RequestRecord) -> None:
+        dialect = _dialect_of(deployment, path, request)
+        name = path.removeprefix("/v1/models").removeprefix("/")
+        user_path = record.user_path
+        body = one_model(deployment, user_path, dialect, name) if name else list_models(deployment, user_path, dialect)
+        await self._send(responder, record, 200, "application/json", body)
+
+    async def _send_json(self, responder: Responder, record: RequestRecord, status: int, value: dict[str, str]) -> None:
+        await self._send(responder, record, status, "application/json", msgspec.json.encode(value))
+
+    async def _send(self, responder: Responder, record: RequestRecord, status: int, content_type: str, body: bytes) -> None:
+        record.status = status
+        await responder.send(status, [(b"content-type", content_type.encode()), *answers.own_headers(record)], body)
+
+    async def _refuse(self, error: GatewayError, dialect: Dialect, responder: Responder, record: RequestRecord) -> None:
+        record.error_code = error.code
+        if record.outcome == "ok":
+            record.outcome = "refused" if error.status < 500 else "failed"
+        if responder.has_started:
+            responder.abort()
+            return
+        answer = answers.of_error(error, dialect, record.request_id)
+        record.status = answer.status
+        with suppress(ClientGone):
+            await responder.send(answer.status, [*answer.headers, *answers.own_headers(record)], answer.body)
+
+    async def _stop(self, request: Request, responder: Responder, record: RequestRecord) -> None:
+        """The drain is over and this request was not: say so, briefly."""
+        record.outcome = "stopped"
+        message = "The gateway is shutting down."
+        with trio.move_on_after(_LAST_WORDS_S, shield=True), suppress(ClientGone):
+            if not responder.has_started:
+                error = GatewayError(message, status=503, code="shutting_down", retry_after_s=1.0)
+                await self._refuse(error, _dialect_of(self.deployment, record.path, request), responder, record)
+                return
+            if record.is_stream and record.api is not None:
+                await responder.write(stream_error_event(record.api, status=503, message=message, code="shutting_down"))
+        responder.abort()
+
+    # ---- accounting -------------------------------------------------------------------------------------------------
+
+    def _account(self, record: RequestRecord, *, is_counted: bool) -> None:
+        ended_s = self.tools.clock.now_s()
+        write_log_line(self.tools.log, record, ended_s, is_quiet=not is_counted)
+        if not is_counted:
+            return
+        provider, model = split_target(record.target) if record.target is not None else (None, None)
+        self.tools.metrics.request_finished(
+            provider=provider,
+            model=model,
+            endpoint=_endpoint_of(record),
+            status=record.status,
+            is_stream=record.is_stream,
+            duration_s=(record.first_byte_s if record.is_stream and record.first_byte_s else ended_s) - record.started_s,
+        )
+
+
+def _is_probe(path: str, base_path: str) -> bool:
+    return path in _OPEN_PATHS or (bool(base_path) and path.removeprefix(base_path) in _OPEN_PATHS)
+
+
+def _without_base(path: str, base_path: str) -> str:
+    if not base_path:
+        return path
+    if path == base_path:
+        return "/"
+    if not path.startswith(base_path + "/"):
+        raise NotFound(f"This gateway serves under {base_path!r}.", code="unknown_url")
+    return path.removeprefix(base_path)
+
+
+def _allow(method: str, *allowed: str) -> None:
+    if method not in allowed:
+        raise NotFound(
+            f"{method} is not allowed here: use {' or '.join(allowed)}.",
+            status=405,
+            code="method_not_allowed",
+            kind="invalid_request_error",
+        )
+
+
+def _dialect_of(deployment: Deployment, path: str, request: Request) -> Dialect:
+    """The dialect that whoever asks for `path` reads."""
+    path = path.removeprefix(deployment.settings.server.base_path)
+    if path.startswith("/p/"):
+        provider = deployment.settings.providers.get(path.removeprefix("/p/").partition("/")[0])
+        return provider.dialect if provider is not None else Dialect.OPENAI
+    if path == "/v1/messages" or path.startswith("/v1/messages/"):
+        return Dialect.ANTHROPIC
+    if path.startswith("/v1/models") and header(request.headers, b"anthropic-version") is not None:
+        return Dialect.ANTHROPIC
+    return Dialect.OPENAI
+
+
+def _endpoint_of(record: RequestRecord) -> str:
+    if record.api is not None:
+        return record.api.path
+    if record.path.startswith("/v1/models"):
+        return "/models"
+    return "/p" if record.path.startswith("/p/") else "other"

@@ -1,0 +1,223 @@
+"""One target asked, and its answer delivered: keys in turn, body spliced, relayed whole or streamed.
+
+Layer: gateway. Source: behaviour.md §6. A Failure comes back where nothing was sent, so that `exchange` may go on elsewhere.
+"""
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final, Literal
+
+import trio
+
+from gomodel_trio.errors import ClientFault, Unavailable
+from gomodel_trio.gateway import answers
+from gomodel_trio.gateway.deployment import Deployment, Tools
+from gomodel_trio.gateway.headers import for_client, query_for_upstream
+from gomodel_trio.gateway.http import Headers, Responder
+from gomodel_trio.gateway.ingress import LONG_BODY_BYTES
+from gomodel_trio.gateway.record import AttemptRecord, RequestRecord
+from gomodel_trio.gateway.retime import retimed
+from gomodel_trio.gateway.stream_out import Limits, Relay, RelayEnd
+from gomodel_trio.route.names import split_target
+from gomodel_trio.route.outcome import Outcome
+from gomodel_trio.state.commands import Decision
+from gomodel_trio.state.lease import Lease
+from gomodel_trio.upstream.attempt import Failure, Opened, Question, Whole, failure_of_timeout, header_of, try_once
+from gomodel_trio.upstream.decoding import decoder_for
+from gomodel_trio.upstream.providers.adapter import Adapter
+from gomodel_trio.upstream.transport import UpstreamRequest
+from gomodel_trio.wire.dialect import Api
+from gomodel_trio.wire.observe import observer_for
+from gomodel_trio.wire.splice import rewrite
+
+AttemptKind = Literal["primary", "failover", "retry"]
+_NEXT_KEY_HELPS: Final = frozenset({Outcome.RATE, Outcome.AUTH, Outcome.ACCOUNT})
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """What every attempt of a request has in common. `passed`: the client's headers that may go upstream. `deadline_s`: trio's clock."""
+
+    api: Api
+    body: bytes
+    model: str
+    has_provider: bool
+    passed: Headers
+    query: bytes
+    deadline_s: float
+
+
+@dataclass(slots=True)
+class Delivery:
+    """The attempts at one target on one lease."""
+
+    tools: Tools
+    deployment: Deployment
+    responder: Responder
+    record: RequestRecord
+    outgoing: Outgoing
+    decision: Decision
+    lease: Lease
+    _attempt: AttemptRecord = field(init=False)
+    _sent_at_s: float = field(init=False, default=0.0)
+
+    async def run(self, kind: AttemptKind) -> Failure | None:
+        """Try the target with one key after the other; None: the client has its answer.
+
+        Raises:
+            ClientFault: the target speaks another dialect.
+            Unavailable: a reload took its provider away since the decision.
+        """
+        adapter = self._adapter()
+        body = await self._body()
+        failure: Failure | None = None
+        for number, key in enumerate(self.decision.keys):
+            self._attempt = AttemptRecord("key" if number else kind, self.decision.target, self.tools.clock.now_s())
+            self.record.attempts.append(self._attempt)
+            try:
+                failure = await self._try(adapter, body, key)
+            finally:
+                self._attempt.duration_s = self.tools.clock.now_s() - self._attempt.started_s
+            if failure is None:
+                return None
+            self._note(failure)
+            if failure.classification.outcome not in _NEXT_KEY_HELPS or trio.current_time() >= self.outgoing.deadline_s:
+                break
+        assert failure is not None
+        judged = failure.classification
+        self.lease.finish(judged.outcome, cause=judged.cause, retry_after_s=judged.retry_after_s)
+        return failure
+
+    # ---- asking -----------------------------------------------------------------------------------------------------
+
+    def _adapter(self) -> Adapter:
+        provider, _ = split_target(self.decision.target)
+        adapter = self.deployment.adapters.get(provider)
+        if adapter is None:
+            raise Unavailable(f"The provider {provider!r} is no longer configured.", retry_after_s=1.0)
+        theirs, ours = adapter.settings.dialect, self.outgoing.api.dialect
+        if not adapter.speaks(ours):
+            raise ClientFault(
+                f"The target {self.decision.target!r} speaks the {theirs.value} dialect and this request is in the {ours.value} one; "
+                "they are not translated. Send the request to an endpoint of the target's dialect.",
+                code="dialect_mismatch",
+                param="model",
+            )
+        return adapter
+
+    async def _body(self) -> bytes:
+        outgoing = self.outgoing
+        _, model = split_target(self.decision.target)
+        if model == outgoing.model and not outgoing.has_provider:
+            return outgoing.body
+        swap = partial(rewrite, outgoing.body, model=model, drop_provider=outgoing.has_provider)
+        return swap() if len(outgoing.body) <= LONG_BODY_BYTES else await trio.to_thread.run_sync(swap)
+
+    def _request(self, adapter: Adapter, body: bytes, key: int) -> UpstreamRequest:
+        outgoing, timeouts = self.outgoing, self.deployment.settings.attempts
+        _, model = split_target(self.decision.target)
+        keys = adapter.settings.api_keys
+        left_s = outgoing.deadline_s - self._sent_at_s
+        # While another target is left, a silent one may not use up the whole request.
+        patience_s = max(0.0, left_s / 2 if self.decision.left and self.decision.is_failover_allowed else left_s)
+        return UpstreamRequest(
+            method="POST",
+            url=adapter.url(outgoing.api, model, query_for_upstream(outgoing.query)),
+            headers=adapter.headers(outgoing.passed, keys[key] if key < len(keys) else None),
+            body=body,
+            connect_timeout_s=min(timeouts.connect_timeout_s, patience_s),
+            header_timeout_s=min(timeouts.header_timeout_s, patience_s),
+        )
+
+    async def _try(self, adapter: Adapter, body: bytes, key: int) -> Failure | None:
+        provider, _ = split_target(self.decision.target)
+        self._sent_at_s = trio.current_time()
+        with trio.CancelScope(deadline=self.outgoing.deadline_s) as scope:
+            got = await try_once(
+                self.deployment.transports[provider],
+                self._request(adapter, body, key),
+                self._question,
+                now_epoch_s=self.tools.clock.epoch_s(),
+                on_head=self.lease.first_byte,
+            )
+        if scope.cancelled_caught:
+            return failure_of_timeout()
+        match got:
+            case Failure():
+                return got
+            case Whole():
+                await self._send(got)
+                return None
+            case Opened():
+                return await self._relay(got)
+
+    @property
+    def _question(self) -> Question:
+        _, model = split_target(self.decision.target)
+        return Question(self.outgoing.api, model, self.outgoing.body)
+
+    # ---- delivering -------------------------------------------------------------------------------------------------
+
+    async def _send(self, whole: Whole) -> None:
+        self._attempt.status = whole.status
+        if self.decision.slowdown:
+            await trio.sleep(self.decision.slowdown * (trio.current_time() - self._sent_at_s))
+        if whole.usage is not None:
+            self.record.input_tokens, self.record.output_tokens = whole.usage.input_tokens, whole.usage.output_tokens
+        # The target has done its part: whether the client still reads is not its concern.
+        self._finish(RelayEnd(Outcome.SUCCESS))
+        self._started(whole.status)
+        await self.responder.send(whole.status, [*for_client(whole.headers), *answers.own_headers(self.record)], whole.body)
+        self.record.bytes_out = len(whole.body)
+
+    async def _relay(self, opened: Opened) -> Failure | None:
+        self._attempt.status = opened.response.status
+        async with retimed(opened, self.decision.slowdown, self._sent_at_s) as answer:
+            end = await self._relay_of(answer).run()
+        if isinstance(end, Failure):
+            return end
+        self._finish(end)
+        return None
+
+    def _relay_of(self, opened: Opened) -> Relay:
+        response, timeouts = opened.response, self.deployment.settings.attempts
+        headers = for_client(response.headers)
+        if opened.is_event_stream:
+            headers = [pair for pair in headers if pair[0] not in (b"cache-control", b"x-accel-buffering")]
+            headers += [(b"cache-control", b"no-cache, no-transform"), (b"x-accel-buffering", b"no")]
+        first_s, deadline_s = timeouts.first_event_timeout_s, self.outgoing.deadline_s
+        return Relay(
+            opened,
+            self.responder,
+            (response.status, [*headers, *answers.own_headers(self.record)]),
+            question=self._question,
+            observer=observer_for(self.outgoing.api) if opened.is_event_stream else None,
+            decoder=decoder_for(header_of(response.headers, b"content-encoding")),
+            limits=Limits(
+                first_content_at_s=deadline_s if first_s is None else min(deadline_s, self._sent_at_s + first_s),
+                idle_s=timeouts.stream_idle_timeout_s,
+                commits_unseen=first_s is None,
+            ),
+            record=self.record,
+            on_content=self.lease.first_byte,
+            on_commit=partial(self._started, response.status),
+        )
+
+    # ---- noting -----------------------------------------------------------------------------------------------------
+
+    def _started(self, status: int) -> None:
+        self.record.status = status
+        self.record.first_byte_s = self.tools.clock.now_s()
+
+    def _note(self, failure: Failure) -> None:
+        judged = failure.classification
+        attempt = self._attempt
+        attempt.outcome, attempt.cause, attempt.code = judged.outcome, judged.cause, judged.code
+        if attempt.status is None and failure.has_answer:
+            attempt.status = failure.status
+
+    def _finish(self, end: RelayEnd) -> None:
+        self._attempt.outcome, self._attempt.cause, self._attempt.code = end.outcome, end.cause, end.code
+        if end.outcome is not Outcome.SUCCESS:
+            self.record.outcome, self.record.error_code = end.outcome.value, end.code
+        self.lease.finish(end.outcome, cause=end.cause)

@@ -1,0 +1,177 @@
+"""The life of one request for a model: the file to read first.
+
+Layer: gateway. Source: architecture.md ("One request"), behaviour.md §1–§6.
+
+    body → envelope → session → tier → [ decide → deliver ] until somebody answered or nobody can
+
+What follows a failed attempt is `route.attempts`' business, which target comes next is the actor's, and asking it is `delivery`'s.
+"""
+
+from functools import partial
+
+import trio
+
+from gomodel_trio.errors import ModelNotFound, Unavailable
+from gomodel_trio.gateway import answers, tiering
+from gomodel_trio.gateway.delivery import AttemptKind, Delivery, Outgoing
+from gomodel_trio.gateway.deployment import Deployment, Tools
+from gomodel_trio.gateway.headers import for_upstream
+from gomodel_trio.gateway.http import Request, Responder
+from gomodel_trio.gateway.ingress import LONG_BODY_BYTES, open_envelope, read_plain_body
+from gomodel_trio.gateway.record import RequestRecord
+from gomodel_trio.route import attempts
+from gomodel_trio.route.directives import alias_of
+from gomodel_trio.route.names import Kind, TargetId, split_target
+from gomodel_trio.state.commands import Decide, Decision, NoTarget, Preview, Why
+from gomodel_trio.state.lease import open_lease
+from gomodel_trio.upstream.attempt import Failure
+from gomodel_trio.wire.dialect import Api
+from gomodel_trio.wire.view import Envelope
+
+NOTHING_TRIED_RETRY_AFTER_S = 30.0
+"""Told where no target could be tried and no cooldown says when one can."""
+
+
+class Exchange:
+    """One request of `api` on its way through the gateway."""
+
+    def __init__(
+        self, tools: Tools, deployment: Deployment, request: Request, responder: Responder, *, record: RequestRecord, api: Api
+    ) -> None:
+        self._tools = tools
+        self._deployment = deployment
+        self._request = request
+        self._responder = responder
+        self._record = record
+        self._api = api
+
+    async def run(self) -> None:
+        """Serve the request to its end.
+
+        Raises:
+            GatewayError: nothing was sent; the caller tells the client.
+            ClientGone: the client left.
+        """
+        deadline_s = trio.current_time() + self._deployment.settings.attempts.request_timeout_s
+        body = await read_plain_body(self._request, self._deployment.settings.server.body_size_limit_bytes)
+        envelope = await open_envelope(body)
+        assert envelope.model is not None
+        decide = await self._route(envelope, envelope.model, body)
+        outgoing = Outgoing(
+            api=self._api,
+            body=body,
+            model=envelope.model,
+            has_provider=envelope.provider is not None,
+            passed=for_upstream(self._request.headers),
+            query=self._request.query,
+            deadline_s=deadline_s,
+        )
+        await self._serve(decide, outgoing)
+
+    async def _route(self, envelope: Envelope, model: str, body: bytes) -> Decide:
+        """Detect the session on what the client sent, then the tier; the question for the actor."""
+        record, headers = self._record, self._request.headers
+        record.model, record.is_stream = model, envelope.stream
+        detect = partial(self._deployment.sessions.detect, headers, body, self._api, record.user_path)
+        record.session = detect() if len(body) <= LONG_BODY_BYTES else await trio.to_thread.run_sync(detect)
+        alias = alias_of(self._deployment.policy.smart, model, envelope.provider, headers)
+        name = model
+        if alias is not None and self._api.is_scored:
+            record.revision = await tiering.route_tier(
+                self._tools, self._deployment, alias, envelope, api=self._api, headers=headers, session=record.session, size=len(body)
+            )
+            name = record.revision.target
+        elif alias is not None:
+            name = alias.easy
+        return Decide(
+            name=name,
+            session=record.session,
+            user_path=record.user_path,
+            kind=Kind.STREAM if envelope.stream else Kind.UNARY,
+            feeds_routing=self._api.is_scored,
+            provider=envelope.provider,
+        )
+
+    # ---- the loop ---------------------------------------------------------------------------------------------------
+
+    async def _serve(self, first: Decide, outgoing: Outgoing) -> None:
+        decide = first
+        retries = 0
+        last: tuple[Failure, Decision] | None = None
+        while True:
+            async with open_lease(self._tools.actor, decide) as lease:
+                decision = lease.decision
+                if isinstance(decision, NoTarget):
+                    return await self._without_target(decision, last, first)
+                self._record.source, self._record.target = decision.source, decision.target
+                kind: AttemptKind = "retry" if decide.again else "failover" if decide.tried else "primary"
+                delivery = Delivery(self._tools, self._deployment, self._responder, self._record, outgoing, decision, lease)
+                failure = await delivery.run(kind)
+            if failure is None:
+                return None
+            tried = decide.tried if decision.target in decide.tried else (*decide.tried, decision.target)
+            last = (failure, decision)
+            match self._next(decision, failure, len(tried), retries, outgoing.deadline_s):
+                case attempts.TryNext():
+                    decide = _asking(first, tried, None)
+                case attempts.Wait(for_s=for_s):
+                    retries += 1
+                    await trio.sleep(for_s)
+                    decide = _asking(first, tried, decision.target)
+                case attempts.Respond():
+                    return await self._respond(failure, decision, _asking(first, tried, None))
+
+    def _next(
+        self, decision: Decision, failure: Failure, targets_tried: int, retries: int, deadline_s: float
+    ) -> attempts.TryNext | attempts.Wait | attempts.Respond:
+        progress = attempts.Progress(
+            targets_tried=targets_tried,
+            retries_made=retries,
+            targets_left=len(decision.left),
+            is_failover_allowed=decision.is_failover_allowed,
+            was_cooling=decision.was_cooling,
+            now_s=trio.current_time(),
+            deadline_s=deadline_s,
+        )
+        return attempts.next_step(self._deployment.attempt_rules, progress, failure.classification, self._tools.draw())
+
+    # ---- nobody answered --------------------------------------------------------------------------------------------
+
+    async def _respond(self, failure: Failure, decision: Decision, ask: Decide) -> None:
+        retry_after_s = None
+        if decision.was_cooling:
+            # It was the last resort: what the client should wait for is the first target to come back, as things stand now.
+            left = await self._tools.actor.ask(Preview(ask))
+            retry_after_s = left.retry_after_s if isinstance(left, NoTarget) else None
+        provider, _ = split_target(decision.target)
+        answer = answers.of_failure(failure, self._api.dialect, provider, request_id=self._record.request_id, retry_after_s=retry_after_s)
+        self._record.status, self._record.outcome = answer.status, failure.classification.outcome.value
+        self._record.error_code = answer.code
+        await self._responder.send(answer.status, [*answer.headers, *answers.own_headers(self._record)], answer.body)
+        self._record.bytes_out = len(answer.body)
+
+    async def _without_target(self, decision: NoTarget, last: tuple[Failure, Decision] | None, first: Decide) -> None:
+        if last is not None:
+            failure, tried = last
+            return await self._respond(failure, tried, first)
+        name = self._record.model
+        if decision.why in (Why.UNKNOWN, Why.FORBIDDEN):
+            raise ModelNotFound(f"The model {name!r} does not exist here, or you may not use it.", param="model")
+        raise Unavailable(
+            f"No target of the model {name!r} can be tried now.",
+            code="no_target_available",
+            retry_after_s=decision.retry_after_s if decision.retry_after_s is not None else NOTHING_TRIED_RETRY_AFTER_S,
+        )
+
+
+def _asking(first: Decide, tried: tuple[TargetId, ...], again: TargetId | None) -> Decide:
+    return Decide(
+        name=first.name,
+        session=first.session,
+        user_path=first.user_path,
+        kind=first.kind,
+        feeds_routing=first.feeds_routing,
+        provider=first.provider,
+        tried=tried,
+        again=again,
+    )

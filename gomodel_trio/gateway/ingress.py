@@ -1,0 +1,69 @@
+"""From a request's bytes to what routing needs: body, names, session.
+
+Layer: gateway. Source: behaviour.md §1, §2, §9.
+"""
+
+import re
+import uuid
+from typing import Final
+
+import trio
+
+from gomodel_trio.errors import ClientFault
+from gomodel_trio.gateway.http import Headers, Request
+from gomodel_trio.route.directives import header
+from gomodel_trio.upstream.decoding import inflate_whole
+from gomodel_trio.wire.view import Envelope, decode_envelope
+
+LONG_BODY_BYTES: Final = 1 << 20
+"""Above this a body is read in a thread: parsing it would hold up every other request for milliseconds."""
+
+_REQUEST_ID: Final = re.compile(r"[\x21-\x7e]{1,200}")
+
+
+def request_id_of(headers: Headers) -> str:
+    """The client's X-Request-ID if it is short and printable, else a new one."""
+    given = header(headers, b"x-request-id")
+    if given is not None and _REQUEST_ID.fullmatch(given):
+        return given
+    return str(uuid.uuid4())
+
+
+async def read_plain_body(request: Request, limit_bytes: int) -> bytes:
+    """The body, decoded if it was sent compressed; the limit holds for both.
+
+    Raises:
+        BodyTooLarge, ClientGone: see `Request.read_body`.
+        ClientFault: 415 for a coding that is unknown, damaged or inflates beyond the limit.
+    """
+    codings = [coding.strip().lower() for coding in (header(request.headers, b"content-encoding") or "").split(",")]
+    codings = [coding for coding in codings if coding not in ("", "identity")]
+    if len(codings) > 1 or (codings and codings[0] not in ("gzip", "x-gzip", "deflate")):
+        raise ClientFault(
+            f"Content-Encoding {', '.join(codings)[:100]!r} is not supported here: send gzip, deflate or no coding.",
+            status=415,
+            code="unsupported_content_encoding",
+        )
+    body = await request.read_body(limit_bytes)
+    if not codings:
+        return body
+    plain = inflate_whole(body, codings[0], limit_bytes)
+    if plain is None:
+        raise ClientFault(
+            f"The {codings[0]} body is damaged, unfinished, or inflates to more than {limit_bytes} bytes (BODY_SIZE_LIMIT).",
+            status=415,
+            code="unsupported_content_encoding",
+        )
+    return plain
+
+
+async def open_envelope(body: bytes) -> Envelope:
+    """The members that name model, provider and stream.
+
+    Raises:
+        ClientFault: the body is no JSON object that can be read; or it names no model.
+    """
+    envelope = decode_envelope(body) if len(body) <= LONG_BODY_BYTES else await trio.to_thread.run_sync(decode_envelope, body)
+    if not envelope.model:
+        raise ClientFault("The request names no model: `model` must be a non-empty string.", code="missing_model", param="model")
+    return envelope

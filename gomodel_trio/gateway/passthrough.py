@@ -1,0 +1,118 @@
+"""`/p/{provider}/…`: a provider's native API, with the gateway's credential in the place of the client's.
+
+Layer: gateway. Source: behaviour.md §1, §7. No session, no tier, no failover; it feeds no routing state.
+"""
+
+import trio
+
+from gomodel_trio.errors import NotFound
+from gomodel_trio.gateway import answers
+from gomodel_trio.gateway.deployment import Deployment, Tools
+from gomodel_trio.gateway.headers import for_client, for_upstream, query_for_upstream
+from gomodel_trio.gateway.http import Request, Responder
+from gomodel_trio.gateway.record import AttemptRecord, RequestRecord
+from gomodel_trio.route.classify import classify
+from gomodel_trio.route.names import TargetId
+from gomodel_trio.route.outcome import Cause, Outcome
+from gomodel_trio.upstream.attempt import MAX_ERROR_BYTES, Failure, failure_of_transport
+from gomodel_trio.upstream.providers.adapter import Adapter
+from gomodel_trio.upstream.transport import TransportError, UpstreamRequest, UpstreamResponse
+from gomodel_trio.wire.dialect import Dialect
+
+
+async def pass_through(
+    tools: Tools, deployment: Deployment, request: Request, responder: Responder, *, record: RequestRecord, rest: str
+) -> None:
+    """Serve `/p/{rest}`.
+
+    Raises:
+        NotFound: no such provider, or it is not available.
+        BodyTooLarge, ClientGone: see `Request.read_body`.
+    """
+    provider, _, path = rest.partition("/")
+    adapter = deployment.adapters.get(provider)
+    if adapter is None or not adapter.settings.is_available:
+        raise NotFound(f"There is no provider {provider[:100]!r} here.", code="provider_not_found")
+    body = await request.read_body(deployment.settings.server.body_size_limit_bytes)
+    record.target = TargetId(provider)
+    attempt = AttemptRecord("primary", record.target, tools.clock.now_s())
+    record.attempts.append(attempt)
+    try:
+        response = await deployment.transports[provider].send(_upstream_request(deployment, adapter, request, path, body))
+    except TransportError as error:
+        failure = failure_of_transport(error)
+        await _refuse(failure, adapter.settings.dialect, provider, responder, record)
+        return
+    finally:
+        attempt.duration_s = tools.clock.now_s() - attempt.started_s
+    try:
+        attempt.status = response.status
+        await _answer(tools, response, adapter, responder, record)
+    finally:
+        await response.aclose()
+        attempt.duration_s = tools.clock.now_s() - attempt.started_s
+
+
+def _upstream_request(deployment: Deployment, adapter: Adapter, request: Request, path: str, body: bytes) -> UpstreamRequest:
+    timeouts = deployment.settings.attempts
+    keys = adapter.settings.api_keys
+    passed = for_upstream(request.headers)
+    coding = [(name, value) for name, value in request.headers if name == b"content-encoding"]
+    return UpstreamRequest(
+        method=request.method,
+        url=adapter.native_url(path, query_for_upstream(request.query)),
+        headers=adapter.headers([*passed, *coding], keys[0] if keys else None),
+        body=body,
+        connect_timeout_s=timeouts.connect_timeout_s,
+        header_timeout_s=min(timeouts.header_timeout_s, timeouts.request_timeout_s),
+        idle_timeout_s=timeouts.stream_idle_timeout_s,
+    )
+
+
+async def _answer(tools: Tools, response: UpstreamResponse, adapter: Adapter, responder: Responder, record: RequestRecord) -> None:
+    if response.status in (401, 402, 403):
+        failure = await _refusal(tools, response)
+        if failure.classification.outcome in (Outcome.AUTH, Outcome.ACCOUNT):
+            await _refuse(failure, adapter.settings.dialect, adapter.settings.name, responder, record)
+            return
+        record.status = response.status
+        headers = [*for_client(response.headers), *answers.own_headers(record)]
+        await responder.send(response.status, [pair for pair in headers if pair[0] != b"content-encoding"], failure.body or b"")
+        return
+    record.status = response.status
+    record.first_byte_s = tools.clock.now_s()
+    await responder.start(response.status, [*for_client(response.headers), *answers.own_headers(record)])
+    try:
+        while chunk := await response.read():
+            await responder.write(chunk)
+            record.bytes_out += len(chunk)
+            record.chunks_out += 1
+    except TransportError as error:
+        record.outcome, record.error_code = Outcome.FAULT.value, error.fault.value
+        record.attempts[-1].outcome, record.attempts[-1].cause = Outcome.FAULT, Cause.TRUNCATED
+        responder.abort()
+        return
+    record.attempts[-1].outcome = Outcome.SUCCESS
+    await responder.end()
+
+
+async def _refusal(tools: Tools, response: UpstreamResponse) -> Failure:
+    body = b""
+    with trio.move_on_after(10):
+        try:
+            while len(body) < MAX_ERROR_BYTES and (chunk := await response.read()):
+                body += chunk
+        except TransportError:
+            pass  # the status says enough
+    judged = classify(
+        status=response.status, headers=response.headers, body=body, request_body=b"", model="", now_epoch_s=tools.clock.epoch_s()
+    )
+    return Failure(judged, response.status, f"The upstream answered {response.status}.", response.headers, body)
+
+
+async def _refuse(failure: Failure, dialect: Dialect, provider: str, responder: Responder, record: RequestRecord) -> None:
+    judged = failure.classification
+    record.attempts[-1].outcome, record.attempts[-1].cause = judged.outcome, judged.cause
+    answer = answers.of_failure(failure, dialect, provider, request_id=record.request_id, retry_after_s=None)
+    record.status, record.outcome, record.error_code = answer.status, judged.outcome.value, answer.code
+    await responder.send(answer.status, [*answer.headers, *answers.own_headers(record)], answer.body)

@@ -1,0 +1,129 @@
+"""Which headers pass, in either direction (behaviour.md §7; a gateway that leaks credentials is worse than none)."""
+
+import pytest
+
+from gomodel_trio.gateway.headers import for_client, for_upstream, is_credential, query_for_upstream, readable_codings
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        b"authorization",
+        b"proxy-authorization",
+        b"x-api-key",
+        b"api-key",
+        b"apikey",
+        b"x-goog-api-key",
+        b"x-litellm-api-key",
+        b"helicone-auth",
+        b"x-amz-security-token",
+        b"x-auth-token",
+        b"ocp-apim-subscription-key",
+        b"cookie",
+        b"x-client-secret",
+        b"x-portkey-api-key",
+        b"cf-access-client-secret",
+        b"cf-access-jwt-assertion",
+    ],
+)
+def test_a_header_that_names_a_credential_never_goes_upstream(name: bytes) -> None:
+    assert is_credential(name)
+    assert for_upstream([(name, b"canary"), (b"accept", b"*/*")]) == [(b"accept", b"*/*")]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        b"anthropic-beta",
+        b"anthropic-version",
+        b"idempotency-key",
+        b"user-agent",
+        b"x-stainless-lang",
+        b"x-session-id",
+        b"openai-beta",
+        b"content-type",
+        b"accept",
+        b"x-app",
+        b"anthropic-dangerous-direct-browser-access",
+        b"monkey",
+        b"x-tokenizer",
+    ],
+)
+def test_other_headers_pass_with_their_value(name: bytes) -> None:
+    assert for_upstream([(name, b"v")]) == [(name, b"v")]
+
+
+def test_ours_hop_by_hop_and_forwarding_headers_stay_here() -> None:
+    sent = [
+        (b"host", b"gateway"),
+        (b"connection", b"keep-alive, x-hop"),
+        (b"x-hop", b"1"),
+        (b"keep-alive", b"timeout=5"),
+        (b"te", b"trailers"),
+        (b"transfer-encoding", b"chunked"),
+        (b"content-length", b"3"),
+        (b"expect", b"100-continue"),
+        (b"x-gomodel-tier", b"hard"),
+        (b"x-gomodel-user-path", b"/team"),
+        (b"x-forwarded-for", b"10.0.0.1"),
+        (b"forwarded", b"for=10.0.0.1"),
+        (b"via", b"1.1 proxy"),
+        (b"x-real-ip", b"10.0.0.1"),
+        (b"openai-organization", b"org-client"),
+        (b"openai-project", b"proj-client"),
+        (b"x-kept", b"yes"),
+    ]
+    assert for_upstream(sent) == [(b"x-kept", b"yes")]
+
+
+def test_a_client_cannot_have_a_header_dropped_by_naming_close() -> None:
+    assert for_upstream([(b"connection", b"close"), (b"accept", b"*/*")]) == [(b"accept", b"*/*")]
+
+
+def test_accept_encoding_is_passed_as_sent_where_all_of_it_can_be_read() -> None:
+    assert readable_codings(b"gzip, deflate") == b"gzip, deflate"
+
+
+def test_accept_encoding_is_cut_to_what_can_be_read() -> None:
+    assert readable_codings(b"gzip, deflate, br, zstd") == b"gzip, deflate"
+    assert for_upstream([(b"accept-encoding", b"br")]) == []
+
+
+@pytest.mark.parametrize(
+    ("query", "kept"),
+    [
+        (b"", b""),
+        (b"beta=true", b"beta=true"),
+        (b"key=CANARY", b""),
+        (b"beta=true&key=CANARY&x=%20y", b"beta=true&x=%20y"),
+        (b"api_key=C&api-key=C&access_token=C&token=C&a=1", b"a=1"),
+        (b"%6Bey=C&b=2", b"b=2"),
+        (b"keyword=tea&monkey=1", b"keyword=tea&monkey=1"),
+    ],
+)
+def test_credentials_in_a_query_never_go_upstream(query: bytes, kept: bytes) -> None:
+    assert query_for_upstream(query) == kept
+
+
+def test_an_answers_own_framing_and_account_headers_stay_here() -> None:
+    answered = [
+        (b"content-type", b"application/json"),
+        (b"content-length", b"5"),
+        (b"transfer-encoding", b"chunked"),
+        (b"set-cookie", b"s=1"),
+        (b"server", b"cloudflare"),
+        (b"date", b"today"),
+        (b"openai-organization", b"org-operator"),
+        (b"anthropic-organization-id", b"0000"),
+        (b"location", b"http://upstream.internal/"),
+        (b"x-gomodel-target", b"forged"),
+        (b"x-ratelimit-remaining-requests", b"9"),
+        (b"request-id", b"req_1"),
+        (b"content-encoding", b"gzip"),
+    ]
+    assert for_client(answered) == [
+        (b"content-type", b"application/json"),
+        (b"x-ratelimit-remaining-requests", b"9"),
+        (b"request-id", b"req_1"),
+        (b"content-encoding", b"gzip"),
+    ]
