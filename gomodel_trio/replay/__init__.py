@@ -1,0 +1,1 @@
+"""Decisions recomputed offline."""

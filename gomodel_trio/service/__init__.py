@@ -1,0 +1,1 @@
+"""The nursery tree: wiring, signals, logs."""

@@ -1,0 +1,191 @@
+"""The log: one line an event on stdout, as JSON or, on a terminal, as text; never a secret, never an exception.
+
+Layer: service. Source: behaviour.md §8 (what is redacted); style.md (logging); sd-daemon(3) for the level before a line in the journal.
+
+A line is a line: everything outside printable ASCII is escaped, so no field can forge another line or drive a terminal.
+"""
+
+import contextlib
+import json
+import logging
+import math
+import os
+import re
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from gomodel_trio.config.settings import LogSettings
+
+_LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+_JOURNAL = {"debug": "<7>", "info": "<6>", "warning": "<4>", "error": "<3>"}
+"""sd-daemon's prefixes."""
+_COLOURS = {"debug": "\x1b[2m", "info": "", "warning": "\x1b[33m", "error": "\x1b[31m"}
+_REDACTED = "[REDACTED]"
+_SECRET_NAME = re.compile(r"auth|key|secret|token|cookie|credential|password", re.IGNORECASE)
+_SECRET_VALUE = re.compile(r"\b(?:bearer|basic)\s+[\w.~+/=-]{6,}|\bsk-[\w-]{6,}", re.IGNORECASE)
+"""Credentials that give themselves away inside other text, such as an exception's."""
+_BARE = re.compile(r"[\w./:@+*%,()-]+", re.ASCII)
+_DEEPEST = 6
+_LONGEST = 4000
+_FRAMES = 6
+"""Of a traceback, only places: no source lines, no values."""
+
+Write = Callable[[bytes], object]
+
+
+class Log:
+    """Writes events with named fields; fields that are None are left out. Safe to call from any thread."""
+
+    def __init__(
+        self,
+        write: Write,
+        *,
+        level: str = "info",
+        as_text: bool = False,
+        has_colours: bool = False,
+        is_journal: bool = False,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._write = write
+        self._least = _LEVELS[level]
+        self._as_text = as_text
+        self._has_colours = has_colours
+        self._is_journal = is_journal
+        self._wall = wall
+
+    def debug(self, event: str, **fields: Any) -> None:
+        """Say what helps to find a fault."""
+        self._tell("debug", event, fields)
+
+    def info(self, event: str, **fields: Any) -> None:
+        """Say what happened."""
+        self._tell("info", event, fields)
+
+    def warning(self, event: str, **fields: Any) -> None:
+        """Say what the operator should look at."""
+        self._tell("warning", event, fields)
+
+    def error(self, event: str, **fields: Any) -> None:
+        """Say what failed."""
+        self._tell("error", event, fields)
+
+    def _tell(self, level: str, event: str, fields: Mapping[str, Any]) -> None:
+        if _LEVELS[level] < self._least:
+            return
+        # Whatever goes wrong with a line (a broken pipe, a full disk, a __repr__ that raises) must not reach the request it is about.
+        with contextlib.suppress(Exception):
+            shown = {name: _plain(name, value, 0) for name, value in fields.items() if value is not None}
+            line = self._text(level, event, shown) if self._as_text else self._json(level, event, shown)
+            prefix = _JOURNAL[level] if self._is_journal else ""
+            self._write(f"{prefix}{line}\n".encode("ascii", "backslashreplace"))
+
+    def _json(self, level: str, event: str, fields: dict[str, Any]) -> str:
+        return json.dumps({"ts": self._stamp(), "level": level, "event": event, **fields}, default=str)
+
+    def _text(self, level: str, event: str, fields: dict[str, Any]) -> str:
+        words = [f"{level.upper():7}", event if _BARE.fullmatch(event) else json.dumps(event)]
+        words += [f"{name if _BARE.fullmatch(name) else json.dumps(name)}={_word(value)}" for name, value in fields.items()]
+        if self._has_colours and _COLOURS[level]:
+            words[0] = f"{_COLOURS[level]}{words[0]}\x1b[0m"
+        return " ".join(words if self._is_journal else [self._stamp(), *words])
+
+    def _stamp(self) -> str:
+        return datetime.fromtimestamp(self._wall(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def open_log(settings: LogSettings, environment: Mapping[str, str]) -> Log:
+    """The log on stdout as configured; libraries' warnings are led into it."""
+    is_terminal = os.isatty(1)
+    log = Log(
+        _write_stdout,
+        level=settings.level,
+        as_text=settings.format == "text" or (settings.format == "auto" and is_terminal),
+        has_colours=is_terminal and "NO_COLOR" not in environment,
+        is_journal=_is_journal(environment.get("JOURNAL_STREAM", ""), 1),
+    )
+    lead_libraries(log)
+    return log
+
+
+def lead_libraries(log: Log) -> logging.Handler:
+    """Lead what libraries log at warning and above into `log`, in the place of whatever handled it before."""
+    handler = _Leading(log)
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.WARNING)
+    return handler
+
+
+class _Leading(logging.Handler):
+    """Turns a library's record into an event."""
+
+    def __init__(self, log: Log) -> None:
+        super().__init__(logging.WARNING)
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with contextlib.suppress(Exception):
+            tell = self._log.error if record.levelno >= logging.ERROR else self._log.warning
+            error = record.exc_info[1] if record.exc_info else None
+            tell("library", library=record.name, message=record.getMessage(), exc_info=error)
+
+
+def _plain(name: str, value: Any, depth: int) -> Any:
+    """A value as JSON can hold it, without secrets: numbers and flags stay whatever their name, for counts of tokens are no secret."""
+    if isinstance(value, bool | int) or value is None:
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if _SECRET_NAME.search(name):
+        return _REDACTED
+    if isinstance(value, Mapping):
+        if depth >= _DEEPEST:
+            return "…"
+        return {str(key): _plain(str(key), inner, depth + 1) for key, inner in value.items()}
+    if isinstance(value, BaseException):
+        return _failure(value)
+    if isinstance(value, list | tuple | set | frozenset):
+        return "…" if depth >= _DEEPEST else [_plain("", inner, depth + 1) for inner in value]
+    text = value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
+    return _clean(text)
+
+
+def _clean(text: str) -> str:
+    shortened = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text)} characters)"
+    return _SECRET_VALUE.sub(_REDACTED, shortened)
+
+
+def _failure(error: BaseException) -> str:
+    """An exception in a line: what it is, what it says, and where it came from."""
+    if isinstance(error, BaseExceptionGroup):
+        return "; ".join(_failure(inner) for inner in error.exceptions)
+    frames = traceback.extract_tb(error.__traceback__)[-_FRAMES:]
+    places = " > ".join(f"{os.path.basename(frame.filename)}:{frame.lineno} {frame.name}" for frame in frames)
+    said = _clean(f"{type(error).__name__}: {error}")
+    return f"{said} ({places})" if places else said
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, str):
+        return value if _BARE.fullmatch(value) else json.dumps(value)
+    return json.dumps(value, default=str)
+
+
+def _write_stdout(data: bytes) -> None:
+    """Write past Python's buffers: a line is out when the call is over, and a broken pipe leaves nothing behind for the exit."""
+    sys.stdout.flush()
+    while data:
+        data = data[os.write(1, data) :]
+
+
+def _is_journal(stream: str, descriptor: int) -> bool:
+    """Whether the descriptor is the journal's stream that JOURNAL_STREAM names ("device:inode", systemd.exec(5))."""
+    try:
+        status = os.fstat(descriptor)
+    except OSError:
+        return False
+    return stream == f"{status.st_dev}:{status.st_ino}"

@@ -1,0 +1,153 @@
+"""The nursery tree: the only place where parts are wired and tasks of the process are started.
+
+Layer: service. Source: architecture.md rule 7; behaviour.md §6 (drain), §10 (HUP).
+
+    upstream transport
+      └ routing: actor, expiry, the pool's reaper
+          └ edge: signals, drain clock, front door
+
+Nurseries nest, so stopping runs from the inside out: the door closes, what runs is finished, then the state, then the pool.
+"""
+
+import random
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import trio
+from trio_util import AsyncBool
+
+from gomodel_trio.config.compile import compile_policy
+from gomodel_trio.config.describe import idle_hint
+from gomodel_trio.config.settings import Settings
+from gomodel_trio.errors import ConfigurationError
+from gomodel_trio.gateway.app import Gateway
+from gomodel_trio.gateway.deployment import Log, Tools, deploy, known_names
+from gomodel_trio.listen.asgi import AsgiApp
+from gomodel_trio.listen.hypercorn_door import serve_hypercorn
+from gomodel_trio.metrics.catalogue import Metrics
+from gomodel_trio.service.clock import Clock
+from gomodel_trio.service.facts import facts_sink
+from gomodel_trio.service.signals import watch_signals
+from gomodel_trio.state.actor import Actor
+from gomodel_trio.state.commands import ReplacePolicy
+from gomodel_trio.state.expiry import run_expiry
+from gomodel_trio.upstream.httpx_transport import HttpxTransport
+
+LAST_WORDS_S = 1.5
+"""After the drain: how long the ends of what still ran may take to be written."""
+
+_NEEDS_RESTART = ("host", "port")
+
+
+class Service:
+    """One running gateway. `load` reads the configuration anew; `source` of chance is seeded by the system."""
+
+    def __init__(self, settings: Settings, log: Log, *, load: Callable[[], Settings]) -> None:
+        self._settings = settings
+        self._log = log
+        self._load = load
+        self._chance = random.Random()
+        self._is_draining = AsyncBool(False)
+
+    async def run(self, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serve until told to stop; reports the bound port.
+
+        Raises:
+            ConfigurationError: the address cannot be bound.
+        """
+        clock = Clock()
+        transport = HttpxTransport()
+        policy = compile_policy(self._settings)
+        metrics = Metrics(known_names(policy))
+        draw = self._chance.random
+        actor = Actor(policy, draws=lambda: (draw(), draw()), on_facts=facts_sink(metrics, self._log))
+        tools = Tools(actor=actor, metrics=metrics, log=self._log, clock=clock, draw=draw, transport=transport)
+        self._gateway = Gateway(tools, deploy(self._settings, tools))
+        try:
+            async with trio.open_nursery() as routing:
+                await routing.start(actor.run)
+                await routing.start(run_expiry, actor)
+                routing.start_soon(transport.reap)
+                await self._edge(task_status)
+                routing.cancel_scope.cancel()
+        finally:
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + LAST_WORDS_S):
+                await transport.aclose()
+
+    async def _edge(self, task_status: trio.TaskStatus[int]) -> None:
+        server = self._settings.server
+        app = AsgiApp(self._gateway.handle, self._handler_failed)
+        door = partial(
+            serve_hypercorn,
+            app,
+            host=server.host,
+            port=server.port,
+            shutdown_trigger=partial(self._is_draining.wait_value, True),
+            drain_timeout_s=server.shutdown_drain_timeout_s + LAST_WORDS_S,
+            on_error=self._handler_failed,
+        )
+        async with trio.open_nursery() as edge:
+            await edge.start(partial(watch_signals, on_drain=self._drain, on_force=edge.cancel_scope.cancel, on_reload=self._reload))
+            edge.start_soon(self._end_drain)
+            await self._open(door, task_status)
+            edge.cancel_scope.cancel()
+        self._log.info("stopped")
+
+    async def _open(self, door: Callable[..., Awaitable[object]], task_status: trio.TaskStatus[int]) -> None:
+        async with trio.open_nursery() as nursery:
+            port = await nursery.start(door)
+            host = self._settings.server.host
+            self._log.info("listening", host=host or "all interfaces", port=port, hint=_exposure(self._settings))
+            task_status.started(port)
+
+    # ---- stopping ---------------------------------------------------------------------------------------------------
+
+    def _drain(self) -> None:
+        self._log.info("draining", timeout_s=self._gateway.deployment.settings.server.shutdown_drain_timeout_s)
+        self._gateway.is_draining = True
+        self._is_draining.value = True
+
+    async def _end_drain(self) -> None:
+        await self._is_draining.wait_value(True)
+        await trio.sleep(self._settings.server.shutdown_drain_timeout_s)
+        self._gateway.end_running()
+
+    def _handler_failed(self, error: BaseException) -> None:
+        self._log.error("connection_failed", error=repr(error))
+
+    # ---- reloading --------------------------------------------------------------------------------------------------
+
+    def _reload(self) -> None:
+        """Take the configuration as it is now; a bad one changes nothing and says so."""
+        try:
+            settings = self._load()
+            deployment = deploy(settings, self._gateway.tools)
+        except ConfigurationError as error:
+            self._log.error("reload_failed", faults=[str(fault) for fault in error.faults])
+            return
+        except Exception as error:
+            self._log.error("reload_failed", faults=[repr(error)])
+            return
+        unchanged = [name for name in _NEEDS_RESTART if getattr(settings.server, name) != getattr(self._settings.server, name)]
+        self._gateway.tools.actor.tell(ReplacePolicy(deployment.policy))
+        self._gateway.tools.metrics.replace_names(known_names(deployment.policy))
+        self._gateway.deployment = deployment
+        announce(settings, self._log)
+        self._log.info("reloaded", needs_restart=unchanged or None)
+
+
+def announce(settings: Settings, log: Log) -> None:
+    """Say once what an operator should know of this configuration."""
+    for warning in settings.warnings:
+        log.warning("configuration", message=warning)
+    if settings.server.master_key is None:
+        log.warning("open_gateway", message="GOMODEL_MASTER_KEY is not set: whoever can reach the gateway may use it.")
+    hint = idle_hint(settings)
+    if hint is not None:
+        log.info("smart_routing_idle", message=hint)
+
+
+def _exposure(settings: Settings) -> str | None:
+    if settings.server.master_key is None and settings.server.host in ("127.0.0.1", "::1", "localhost"):
+        return "Only this machine can reach it: set GOMODEL_MASTER_KEY to listen on all interfaces, or HOST to choose one."
+    return None
