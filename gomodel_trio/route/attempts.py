@@ -19,7 +19,7 @@ LONGEST_RETRY_AFTER_S = 30.0
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """The settings of the attempt loop. `max_attempts` 0: every target."""
+    """The settings of the attempt loop. `max_attempts`: how many targets may be tried after the first; 0: every one."""
 
     is_failover_enabled: bool = True
     max_attempts: int = 0
@@ -59,7 +59,7 @@ def next_step(rules: Rules, progress: Progress, classification: Classification, 
     if progress.now_s >= progress.deadline_s:
         return Respond()
     can_fail_over = rules.is_failover_enabled and progress.is_failover_allowed and progress.targets_left > 0
-    within_attempts = rules.max_attempts == 0 or progress.targets_tried < rules.max_attempts
+    within_attempts = rules.max_attempts == 0 or progress.targets_tried <= rules.max_attempts
     if classification.is_failover and can_fail_over and within_attempts:
         return TryNext()
     if not classification.is_retryable or progress.was_cooling or progress.retries_made >= rules.max_retries:

@@ -15,7 +15,7 @@ _SEPARATOR: Final = "\n\0\n"
 """Between texts: each begins a line, and no trace runs from one into the next."""
 
 _LINE_START: Final = re.compile(
-    r"\n(?:"
+    r"\n(?!\n)(?:"
     r"[ \t>]*+(?:"
     r"(?P<fence>```)"
     r"|(?P<at>at )"
@@ -36,7 +36,7 @@ _LINE_START: Final = re.compile(
     r"|(?P<panic>panic: )"
     r"|(?P<goroutine>goroutine \d++ \[)"
     r"|(?P<valgrind>==\d++== )"
-    r"|(?P<sanitizer>==\d++==(?:ERROR|WARNING): \w++Sanitizer|WARNING: \w++Sanitizer: |SUMMARY: \w++Sanitizer: )"
+    r"|(?P<sanitizer>==\d++==(?:ERROR|WARNING): \w{1,30}?Sanitizer|WARNING: \w{1,30}?Sanitizer: |SUMMARY: \w{1,30}?Sanitizer: )"
     r"|(?P<signal>(?:Program|Thread \d)[^\n]{0,200}? (?:received|terminated with) signal SIG[A-Z]"
     r"|\[signal SIG[A-Z]++: |\*\*\* SIG[A-Z]++ (?:received|\(@)|PID \d++ received SIG[A-Z]|Exception Type: {1,9}EXC_)"
     r")"
@@ -77,7 +77,7 @@ _DOTNET_FRAME: Final = re.compile(r"[A-Za-z_<][\w.`<>|$+,\[\]]*+ ?(?:\[[^\]\n]*+
 _PHP_FRAME: Final = re.compile(r"\d++ +(?:\{main\}|\[internal function\]: |[^\n]*?\.\w{1,8}\(\d++\): )")
 _NATIVE_FRAME: Final = re.compile(r"\d++ +(?:0x[0-9a-fA-F]++ (?:in \S|\()|[\w:~<>*&$@.]++ \([^\n]*?\) (?:at [^\s:]++:\d|from /))")
 _RUST_PANIC: Final = re.compile(r"thread '[^'\n]*+' (?:\(\d++\) )?panicked at (?:'|(?:[A-Za-z]:)?[^\n:']++:\d++:\d)")
-_RUBY_FRAME: Final = re.compile(r":\d++:in [`'][^'\n]++'")
+_RUBY_FRAME: Final = re.compile(r":\d++:in [`'][^`'\n]++'")
 _PERL_MARK: Final = " called at "
 _PERL_CALLER: Final = re.compile(r"[\w:']++\(|eval \{|eval '|require ")
 _PERL_PLACE: Final = re.compile(r" line \d")
@@ -99,7 +99,7 @@ def find_diagnostic(texts: Iterable[str]) -> str | None:
 def _inside_a_line(text: str) -> str | None:
     if "panicked at " in text and _RUST_PANIC.search(text):
         return "rust_panic"
-    if (":in `" in text or ":in '" in text) and _RUBY_FRAME.search(text):
+    if ":in " in text and _RUBY_FRAME.search(text):
         return "ruby_trace"
     if _PERL_MARK in text and _has_perl_frame(text):
         return "perl_trace"

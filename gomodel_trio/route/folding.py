@@ -36,12 +36,15 @@ _COMMON_FORMS: Final = (
 The last, an Arabic ligature of four words, would grow to eighteen characters, more than twice what any other does.
 """
 
-_AFTER_FOLD: Final = (("i\u0307", "i"), ("ı", "i"), ("‐", " "), ("‑", " "), ("-", " "))
-"""Casefolding leaves the Turkish i's apart, and `İ` as two code points; NFKC leaves U+2010 a hyphen of its own."""
+_AFTER_FOLD: Final = (("i\u0307", "i"), ("ı", "i"))
+"""Casefolding leaves the Turkish i's apart, and `İ` as two code points."""
+
+_GAPS: Final = "-\u2010\t\n\r\x0b\x0c\x1c\x1d\x1e\x1f\x85\u1680\u2028\u2029"
+"""Hyphens and the white space that NFKC leaves beside the space; U+2011 becomes U+2010 in it."""
 
 
 def fold(text: str) -> str:
-    """The folded form of `text`, without white space at its ends unless `text` is ASCII, where one space may be left there."""
+    """The folded form of `text`; one space may be left at either end."""
     if text.isascii():
         folded = text.encode().translate(_ASCII_FOLD)
         while b"  " in folded:
@@ -54,7 +57,12 @@ def fold(text: str) -> str:
     for form, plain in _AFTER_FOLD:
         if form in text:
             text = text.replace(form, plain)
-    return " ".join(text.split())
+    for gap in _GAPS:
+        if gap in text:
+            text = text.replace(gap, " ")
+    while "  " in text:
+        text = text.replace("  ", " ")
+    return text
 
 
 def _nfkc(text: str) -> str:

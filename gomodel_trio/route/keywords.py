@@ -4,7 +4,7 @@ Layer: route. Source: behaviour.md §3 (keyword matching).
 
 Linear in the text, which is folded once. Phrases of several words are sought together, by one pattern that begins with a space, so that
 only word gaps are looked at: what follows the gap must be the rest of a phrase, and a look-behind proves its first word and its boundary.
-Phrases of one word, or of a script without spaces, are sought with `in` and confirmed where they hit.
+Other phrases are sought together too if they begin beyond ASCII, with one set of first characters; else with `in`, each by itself.
 """
 
 import re
@@ -39,21 +39,21 @@ class Phrase(msgspec.Struct, frozen=True):
 
 
 class PhraseSet(msgspec.Struct, frozen=True):
-    """Phrases that are sought together: `spaced` by `pattern` (None if there are none), `solid` one by one."""
+    """The phrases that one kind of text can hold: `together` by the patterns, which match where a phrase ends, `singly` one by one."""
 
-    pattern: re.Pattern[str] | None
-    spaced: tuple[Phrase, ...]
-    solid: tuple[Phrase, ...]
+    patterns: tuple[re.Pattern[str], ...]
+    together: tuple[Phrase, ...]
+    singly: tuple[Phrase, ...]
 
     def first_in(self, folded: str) -> str | None:
         """The name of a phrase that the folded text holds; None if it holds none."""
-        if self.pattern is not None:
-            for match in self.pattern.finditer(_TEXT_START + folded):
-                end = match.end() - len(_TEXT_START)
-                for phrase in self.spaced:
-                    if folded.endswith(phrase.folded, 0, end) and _stands_free(phrase, folded, end - len(phrase.folded)):
+        text = _TEXT_START + folded
+        for pattern in self.patterns:
+            for match in pattern.finditer(text):
+                for phrase in self.together:
+                    if text.endswith(phrase.folded, 0, match.end()) and _stands_free(phrase, text, match.end() - len(phrase.folded)):
                         return phrase.name
-        for phrase in self.solid:
+        for phrase in self.singly:
             if phrase.folded in folded and _occurs(phrase, folded):
                 return phrase.name
         return None
@@ -80,14 +80,15 @@ def compile_keywords(extra: tuple[str, ...] = ()) -> KeywordMatcher:
 
     Phrases of nothing but white space or hyphens are passed over.
     """
-    names = {fold(name): name for phrases in EFFORT_PHRASES.values() for name in phrases}
+    names = {fold(name).strip(): name for phrases in EFFORT_PHRASES.values() for name in phrases}
     for entry in extra:
         folded = fold(entry).strip()
         if entry.lstrip().startswith("-"):
             names.pop(folded, None)
         elif folded:
             names.setdefault(folded, entry.strip())
-    phrases = sorted((_phrase(name, folded) for folded, name in names.items()), key=lambda phrase: phrase.folded)
+    # Longest first: of two phrases that end at one place the fuller is named.
+    phrases = sorted((_phrase(name, folded) for folded, name in names.items()), key=lambda phrase: (-len(phrase.folded), phrase.folded))
     return KeywordMatcher(
         ascii=_phrase_set([phrase for phrase in phrases if phrase.folded.isascii()]),
         every=_phrase_set(phrases),
@@ -103,17 +104,24 @@ _NOT_AFTER: Final = {Boundary.NONE: "", Boundary.ASCII_WORD: "(?![0-9A-Za-z_])",
 
 def _phrase_set(phrases: list[Phrase]) -> PhraseSet:
     spaced = [phrase for phrase in phrases if " " in phrase.folded]
+    solid = [phrase for phrase in phrases if " " not in phrase.folded]
+    foreign = [phrase for phrase in solid if not phrase.folded[0].isascii()]
+    patterns = []
+    if spaced:
+        patterns.append(re.compile(" " + _any_of([(phrase.folded.partition(" ")[2], phrase) for phrase in spaced])))
+    if foreign:
+        patterns.append(re.compile(_any_of([(phrase.folded, phrase) for phrase in foreign])))
+    singly = [phrase for phrase in solid if phrase.folded[0].isascii()]
+    return PhraseSet(patterns=tuple(patterns), together=(*spaced, *foreign), singly=tuple(singly))
+
+
+def _any_of(tails: list[tuple[str, Phrase]]) -> str:
+    """A pattern for the last part of any of some phrases, by its first character; it looks behind for the whole phrase."""
     by_initial: dict[str, list[str]] = {}
-    for phrase in spaced:
-        tail = phrase.folded.partition(" ")[2]
+    for tail, phrase in tails:
         proof = f"(?<={_NOT_BEFORE[phrase.left]}{re.escape(phrase.folded)})"
         by_initial.setdefault(tail[0], []).append(re.escape(tail[1:]) + proof + _NOT_AFTER[phrase.right])
-    initials = [f"{re.escape(initial)}(?:{'|'.join(rests)})" for initial, rests in by_initial.items()]
-    return PhraseSet(
-        pattern=re.compile(f" (?:{'|'.join(initials)})") if initials else None,
-        spaced=tuple(spaced),
-        solid=tuple(phrase for phrase in phrases if " " not in phrase.folded),
-    )
+    return "(?:" + "|".join(f"{re.escape(initial)}(?:{'|'.join(rests)})" for initial, rests in by_initial.items()) + ")"
 
 
 def _occurs(phrase: Phrase, folded: str) -> bool:

@@ -21,7 +21,7 @@ _LONGEST_SPAN_MARK: Final = 32
 
 _QUOTED_LINE: Final = re.compile(r"\n[ \t]*+>[^\n]*+")
 _PLAIN: Final = re.compile(r"(?:[^`]++|(?<!`)`[^`\n]++`(?!`))*+")
-_SIMPLE_SPAN: Final = re.compile(r"(?<!`)`[^`\n]++`(?!`)")
+_SIMPLE_SPAN: Final = re.compile(r"`(?<!``)[^`\n]++`(?!`)")
 _BACKTICKS: Final = re.compile(r"`++")
 _TILDE_FENCE: Final = re.compile(r"\n {0,3}(~{3,}+)")
 _CLOSING_FENCE: Final = re.compile(r"\n[ \t]*+(`{3,}+|~{3,}+)[ \t\r]*+(?=\n|\Z)")
@@ -32,10 +32,11 @@ def own_words(text: str) -> str:
     """The user's own words in `text`; "" if there are none."""
     if _REMINDER[0] in text:
         text = _without_reminders(text)
-    if ">" in text:
+    has_code = "`" in text or "~~~" in text
+    if has_code or ">" in text:
         text = _QUOTED_LINE.sub(_GAP, "\n" + text)
-    if "`" in text or "~~~" in text:
-        text = _CodeRemover("\n" + text).remove()
+    if has_code:
+        text = _CodeRemover(text).remove()
     words = text.replace(_GAP, " ") if _GAP in text else text
     return "" if not words or words.isspace() else text
 
@@ -60,6 +61,7 @@ class _CodeRemover:
     def __init__(self, text: str) -> None:
         self._text = text
         self._kept: list[str] = []
+        self._cuts = 0
         self._unmatched: set[int] = set()
         """Lengths of backtick runs of which no other is left."""
         self._tilde: re.Match[str] | None = None
@@ -68,9 +70,7 @@ class _CodeRemover:
     def remove(self) -> str:
         """The text without its code."""
         position = 0
-        while position < len(self._text):
-            if len(self._kept) > 2 * _MOST_CUTS:
-                break
+        while position < len(self._text) and self._cuts < _MOST_CUTS:
             position = self._step(position)
         return "".join(self._kept)
 
@@ -78,9 +78,13 @@ class _CodeRemover:
         """Keep what is plain from `position` on, deal with the mark behind it; where to go on."""
         tilde = self._next_tilde(position)
         stop = len(self._text) if tilde is None else tilde.start()
-        match = _PLAIN.match(self._text, position, stop)
-        mark = match.end() if match else stop
-        if mark > position:
+        mark = self._text.find("`", position, stop)
+        if mark < 0:
+            mark = stop
+            self._kept.append(self._text[position:stop])
+        else:
+            plain = _PLAIN.match(self._text, position, stop)
+            mark = plain.end() if plain else position
             self._kept.append(_SIMPLE_SPAN.sub(_GAP, self._text[position:mark]))
         if mark < stop:
             return self._backticks(mark)
@@ -136,4 +140,5 @@ class _CodeRemover:
 
     def _cut(self, end: int) -> int:
         self._kept.append(_GAP)
+        self._cuts += 1
         return end

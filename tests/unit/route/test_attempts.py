@@ -51,10 +51,11 @@ def test_the_pool_is_walked_whole_whatever_the_number_of_retries() -> None:
     assert next_step(none, progress(targets_tried=4, targets_left=1), AUTH, MIDDLE) == TryNext()
 
 
-def test_max_attempts_ends_the_walk() -> None:
+def test_max_attempts_bounds_the_targets_after_the_first() -> None:
     two = Rules(max_attempts=2)
-    assert next_step(two, progress(targets_tried=1, targets_left=3), AUTH, MIDDLE) == TryNext()
-    assert next_step(two, progress(targets_tried=2, targets_left=3), AUTH, MIDDLE) == Respond()
+    assert next_step(two, progress(targets_tried=2, targets_left=3), AUTH, MIDDLE) == TryNext()
+    assert next_step(two, progress(targets_tried=3, targets_left=3), AUTH, MIDDLE) == Respond()
+    assert next_step(Rules(max_attempts=1), progress(targets_tried=1, targets_left=1), AUTH, MIDDLE) == TryNext()
 
 
 def test_backoff_doubles_from_the_initial_one_up_to_the_maximum() -> None:
