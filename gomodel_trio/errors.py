@@ -5,6 +5,8 @@ Layer: the floor; imports nothing of ours. Only `gateway.exchange` and `gateway.
 
 from dataclasses import dataclass, field
 
+_LONGEST_NAME = 200
+
 
 class GatewayError(Exception):
     """An error that a client will see as a body of its dialect.
@@ -69,10 +71,31 @@ class NotFound(ClientFault):
     kind = "not_found_error"
 
 
+class MethodNotAllowed(ClientFault):
+    """The route exists, for the methods in `allowed`."""
+
+    status = 405
+    code = "method_not_allowed"
+
+    def __init__(self, method: str, *allowed: str) -> None:
+        super().__init__(f"{method} is not allowed here: use {' or '.join(allowed)}.")
+        self.allowed = allowed
+
+
 class ModelNotFound(NotFound):
     """The name resolves to no target."""
 
     code = "model_not_found"
+
+
+def model_not_found(name: str) -> ModelNotFound:
+    """What is told of a name that resolves to nothing, or that the caller may not know of."""
+    return ModelNotFound(f"The model {shortened(name)!r} does not exist here, or you may not use it.", param="model")
+
+
+def shortened(name: str) -> str:
+    """A client's own word, cut to what a message needs of it."""
+    return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"
 
 
 class UpstreamFault(GatewayError):

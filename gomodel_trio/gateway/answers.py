@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from gomodel_trio.errors import GatewayError
+from gomodel_trio.errors import GatewayError, MethodNotAllowed
 from gomodel_trio.gateway.headers import for_client
 from gomodel_trio.gateway.http import Headers
 from gomodel_trio.gateway.record import RequestRecord
@@ -21,6 +21,10 @@ from gomodel_trio.wire.lenient_json import decode_any
 JSON: Final = (b"content-type", b"application/json")
 _MAY_PASS_LATER: Final = frozenset({408, 425, 429})
 """The only 4xx statuses that waiting can cure; for the others clients are told not to retry."""
+_LONGEST_VALUE: Final = 1024
+_WAITS: Final = frozenset({b"retry-after", b"retry-after-ms"})
+_TOLD_ANEW: Final = _WAITS | {b"content-type", b"content-encoding"}
+"""Headers of a refusal that the answer gives itself. SDKs heed the milliseconds first, so the two must never disagree."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -43,16 +47,16 @@ def own_headers(record: RequestRecord) -> Headers:
             (b"x-gomodel-pro-tier-score", b"%d" % revision.score),
             (b"x-gomodel-pro-tier-reason", revision.reason.encode()),
         ]
+    if record.attempts:
+        headers.append((b"x-gomodel-target", header_value(record.attempts[-1].target)))
     if record.api is not None or record.attempts:
-        if record.target is not None:
-            headers.append((b"x-gomodel-target", header_value(record.target)))
         headers.append((b"x-gomodel-attempts", b"%d" % len(record.attempts)))
     return headers
 
 
 def header_value(text: str) -> bytes:
-    """A configured name as a header value: UTF-8, control characters replaced."""
-    return "".join(char if char.isprintable() else "?" for char in text).encode("utf-8", "replace")
+    """A name as a header value: UTF-8, control characters replaced, and no longer than any client's limit on headers."""
+    return "".join(char if char.isprintable() else "?" for char in text[:_LONGEST_VALUE]).encode("utf-8", "replace")
 
 
 def of_error(error: GatewayError, dialect: Dialect, request_id: str) -> Answer:
@@ -62,6 +66,8 @@ def of_error(error: GatewayError, dialect: Dialect, request_id: str) -> Answer:
         headers.append(_retry_after(error.retry_after_s))
     if error.should_retry is False or (400 <= error.status < 500 and error.status not in _MAY_PASS_LATER):
         headers.append((b"x-should-retry", b"false"))
+    if isinstance(error, MethodNotAllowed):
+        headers.append((b"allow", ", ".join(error.allowed).encode()))
     body = error_body(
         dialect, status=error.status, message=error.message, code=error.code, kind=error.kind, param=error.param, request_id=request_id
     )
@@ -76,7 +82,7 @@ def of_failure(failure: Failure, dialect: Dialect, provider: str, *, request_id:
         case Outcome.ACCOUNT:
             what = f"The gateway's account at the provider {provider!r} cannot be used now (credit, quota or spending limit)."
             return _masked(dialect, request_id, "upstream_account", what)
-    headers = for_client([pair for pair in failure.headers if pair[0] not in (b"content-type", b"content-encoding", b"retry-after")])
+    headers = for_client([pair for pair in failure.headers if pair[0] not in _TOLD_ANEW])
     headers += _waiting(failure, retry_after_s)
     if failure.status < 500 and failure.status not in _MAY_PASS_LATER:
         headers = [pair for pair in headers if pair[0] != b"x-should-retry"] + [(b"x-should-retry", b"false")]
@@ -107,9 +113,9 @@ def _masked(dialect: Dialect, request_id: str, code: str, message: str) -> Answe
 def _waiting(failure: Failure, retry_after_s: float | None) -> Headers:
     if retry_after_s is not None:
         return [_retry_after(retry_after_s)]
-    kept = [pair for pair in failure.headers if pair[0] == b"retry-after"]
-    if not kept and failure.classification.retry_after_s is not None:
-        return [_retry_after(failure.classification.retry_after_s)]
+    kept = [pair for pair in failure.headers if pair[0] in _WAITS]
+    if not any(name == b"retry-after" for name, _ in kept) and failure.classification.retry_after_s is not None:
+        kept.append(_retry_after(failure.classification.retry_after_s))
     return kept
 
 

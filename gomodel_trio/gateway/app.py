@@ -10,7 +10,7 @@ import msgspec
 import trio
 
 from gomodel_trio import __version__
-from gomodel_trio.errors import ClientGone, GatewayError, NotFound
+from gomodel_trio.errors import ClientGone, GatewayError, MethodNotAllowed, NotFound, shortened
 from gomodel_trio.gateway import answers
 from gomodel_trio.gateway.deployment import Deployment, Tools
 from gomodel_trio.gateway.exchange import Exchange
@@ -64,7 +64,8 @@ class Gateway:
                 await self._answer(self.deployment, request, responder, record)
             if scope.cancelled_caught:
                 await self._stop(request, responder, record)
-        except trio.Cancelled:
+        except BaseException:
+            # Only what ends the task gets here: a cancellation, by itself or in the group of a nursery on its way.
             record.outcome, record.status = ("client_cancelled", 499) if request.is_disconnected else ("stopped", 503)
             raise
         finally:
@@ -74,7 +75,7 @@ class Gateway:
     # ---- answering --------------------------------------------------------------------------------------------------
 
     async def _answer(self, deployment: Deployment, request: Request, responder: Responder, record: RequestRecord) -> None:
-        dialect = _dialect_of(deployment, record.path, request)
+        dialect = _dialect_of(deployment, request)
         try:
             await self._route(deployment, request, responder, record)
         except GatewayError as error:
@@ -88,7 +89,10 @@ class Gateway:
             await self._refuse(GatewayError("The gateway failed; the operator's log has the details."), dialect, responder, record)
 
     async def _route(self, deployment: Deployment, request: Request, responder: Responder, record: RequestRecord) -> None:
-        path = _without_base(record.path, deployment.settings.server.base_path)
+        base_path = deployment.settings.server.base_path
+        path = _without_base(record.path, base_path)
+        if path is None:
+            raise NotFound(f"This gateway serves under {base_path!r}.", code="unknown_url")
         record.path = path
         if path in _OPEN_PATHS:
             return await self._probe(path, request, responder, record)
@@ -102,8 +106,9 @@ class Gateway:
             _allow(request.method, "GET", "HEAD")
             return await self._models(deployment, path, request, responder, record)
         if path.startswith("/p/"):
-            return await pass_through(self.tools, deployment, request, responder, record=record, rest=path.removeprefix("/p/"))
-        raise NotFound(f"There is no route {request.method} {path[:200]!r}.", code="unknown_url")
+            rest = _raw_path_behind(base_path.count("/") + 2, request.raw_path)
+            return await pass_through(self.tools, deployment, request, responder, record=record, rest=rest)
+        raise NotFound(f"There is no route {request.method} {shortened(path)!r}.", code="unknown_url")
 
     async def _probe(self, path: str, request: Request, responder: Responder, record: RequestRecord) -> None:
         _allow(request.method, "GET", "HEAD")
@@ -125,7 +130,7 @@ class Gateway:
                 return await self._send_json(responder, record, 200, {"name": "gomodel_trio", "status": "ok"})
 
     async def _models(self, deployment: Deployment, path: str, request: Request, responder: Responder, record: RequestRecord) -> None:
-        dialect = _dialect_of(deployment, path, request)
+        dialect = _dialect_of(deployment, request)
         name = path.removeprefix("/v1/models").removeprefix("/")
         user_path = record.user_path
         body = one_model(deployment, user_path, dialect, name) if name else list_models(deployment, user_path, dialect)
@@ -157,10 +162,22 @@ class Gateway:
         with trio.move_on_after(_LAST_WORDS_S, shield=True), suppress(ClientGone):
             if not responder.has_started:
                 error = GatewayError(message, status=503, code="shutting_down", retry_after_s=1.0)
-                await self._refuse(error, _dialect_of(self.deployment, record.path, request), responder, record)
+                await self._refuse(error, _dialect_of(self.deployment, request), responder, record)
                 return
-            if record.is_stream and record.api is not None:
-                await responder.write(stream_error_event(record.api, status=503, message=message, code="shutting_down"))
+            stream = record.open_stream
+            if stream is not None and stream.has_ended:
+                record.outcome = "ok"
+                await responder.end()
+            elif stream is not None and record.api is not None:
+                event = stream_error_event(
+                    record.api,
+                    status=503,
+                    message=message,
+                    code="shutting_down",
+                    sequence_number=stream.sequence_number + 1,
+                    is_mid_event=stream.is_mid_event,
+                )
+                await responder.write(event)
         responder.abort()
 
     # ---- accounting -------------------------------------------------------------------------------------------------
@@ -182,38 +199,37 @@ class Gateway:
 
 
 def _is_probe(path: str, base_path: str) -> bool:
-    return path in _OPEN_PATHS or (bool(base_path) and path.removeprefix(base_path) in _OPEN_PATHS)
+    return _without_base(path, base_path) in _OPEN_PATHS
 
 
-def _without_base(path: str, base_path: str) -> str:
-    if not base_path:
-        return path
+def _without_base(path: str, base_path: str) -> str | None:
+    """The path under the base path; None where it is not under it."""
     if path == base_path:
         return "/"
-    if not path.startswith(base_path + "/"):
-        raise NotFound(f"This gateway serves under {base_path!r}.", code="unknown_url")
-    return path.removeprefix(base_path)
+    return path.removeprefix(base_path) if path.startswith(base_path + "/") else None
+
+
+def _raw_path_behind(segments: int, raw_path: bytes) -> bytes:
+    """What follows so many segments of a path, still percent-encoded: `%2F` inside a segment is no slash."""
+    return raw_path.split(b"/", segments)[-1]
 
 
 def _allow(method: str, *allowed: str) -> None:
     if method not in allowed:
-        raise NotFound(
-            f"{method} is not allowed here: use {' or '.join(allowed)}.",
-            status=405,
-            code="method_not_allowed",
-            kind="invalid_request_error",
-        )
+        raise MethodNotAllowed(method, *allowed)
 
 
-def _dialect_of(deployment: Deployment, path: str, request: Request) -> Dialect:
-    """The dialect that whoever asks for `path` reads."""
-    path = path.removeprefix(deployment.settings.server.base_path)
+def _dialect_of(deployment: Deployment, request: Request) -> Dialect:
+    """The dialect that whoever sent the request reads: its path's; elsewhere Anthropic's clients are known by their version header."""
+    path = request.path.removeprefix(deployment.settings.server.base_path)
+    api = API_BY_PATH.get(path)
+    if api is not None:
+        return api.dialect
     if path.startswith("/p/"):
         provider = deployment.settings.providers.get(path.removeprefix("/p/").partition("/")[0])
-        return provider.dialect if provider is not None else Dialect.OPENAI
-    if path == "/v1/messages" or path.startswith("/v1/messages/"):
-        return Dialect.ANTHROPIC
-    if path.startswith("/v1/models") and header(request.headers, b"anthropic-version") is not None:
+        if provider is not None:
+            return provider.dialect
+    if path.startswith("/v1/messages/") or header(request.headers, b"anthropic-version") is not None:
         return Dialect.ANTHROPIC
     return Dialect.OPENAI
 

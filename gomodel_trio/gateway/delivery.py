@@ -3,13 +3,14 @@
 Layer: gateway. Source: behaviour.md §6. A Failure comes back where nothing was sent, so that `exchange` may go on elsewhere.
 """
 
+import math
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Literal
 
 import trio
 
-from gomodel_trio.errors import ClientFault, Unavailable
+from gomodel_trio.errors import ClientFault, Unavailable, shortened
 from gomodel_trio.gateway import answers
 from gomodel_trio.gateway.deployment import Deployment, Tools
 from gomodel_trio.gateway.headers import for_client, query_for_upstream
@@ -98,8 +99,8 @@ class Delivery:
         theirs, ours = adapter.settings.dialect, self.outgoing.api.dialect
         if not adapter.speaks(ours):
             raise ClientFault(
-                f"The target {self.decision.target!r} speaks the {theirs.value} dialect and this request is in the {ours.value} one; "
-                "they are not translated. Send the request to an endpoint of the target's dialect.",
+                f"The target {shortened(self.decision.target)!r} speaks the {theirs.value} dialect and this request is in the "
+                f"{ours.value} one; they are not translated. Send the request to an endpoint of the target's dialect.",
                 code="dialect_mismatch",
                 param="model",
             )
@@ -117,16 +118,31 @@ class Delivery:
         outgoing, timeouts = self.outgoing, self.deployment.settings.attempts
         _, model = split_target(self.decision.target)
         keys = adapter.settings.api_keys
-        left_s = outgoing.deadline_s - self._sent_at_s
-        # While another target is left, a silent one may not use up the whole request.
-        patience_s = max(0.0, left_s / 2 if self.decision.left and self.decision.is_failover_allowed else left_s)
         return UpstreamRequest(
             method="POST",
             url=adapter.url(outgoing.api, model, query_for_upstream(outgoing.query)),
             headers=adapter.headers(outgoing.passed, keys[key] if key < len(keys) else None),
             body=body,
-            connect_timeout_s=min(timeouts.connect_timeout_s, patience_s),
-            header_timeout_s=min(timeouts.header_timeout_s, patience_s),
+            connect_timeout_s=min(timeouts.connect_timeout_s, self._patience_s),
+            header_timeout_s=min(timeouts.header_timeout_s, self._patience_s),
+        )
+
+    @property
+    def _patience_s(self) -> float:
+        """How long the target may be silent: not the whole request's time while another is left, nor beyond a stream's first content."""
+        left_s = max(0.0, self.outgoing.deadline_s - self._sent_at_s)
+        first_s = self.deployment.settings.attempts.first_event_timeout_s if self.record.is_stream else None
+        return min(left_s / 2 if self._has_another else left_s, math.inf if first_s is None else first_s)
+
+    @property
+    def _has_another(self) -> bool:
+        """Whether another target may be tried after this one."""
+        rules, tried = self.deployment.attempt_rules, {attempt.target for attempt in self.record.attempts}
+        return (
+            bool(self.decision.left)
+            and self.decision.is_failover_allowed
+            and rules.is_failover_enabled
+            and (rules.max_attempts == 0 or len(tried) <= rules.max_attempts)
         )
 
     async def _try(self, adapter: Adapter, body: bytes, key: int) -> Failure | None:
@@ -154,7 +170,7 @@ class Delivery:
     @property
     def _question(self) -> Question:
         _, model = split_target(self.decision.target)
-        return Question(self.outgoing.api, model, self.outgoing.body)
+        return Question(self.outgoing.api, model, self.outgoing.body, is_stream=self.record.is_stream)
 
     # ---- delivering -------------------------------------------------------------------------------------------------
 

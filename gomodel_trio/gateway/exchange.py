@@ -9,9 +9,10 @@ What follows a failed attempt is `route.attempts`' business, which target comes 
 
 from functools import partial
 
+import msgspec
 import trio
 
-from gomodel_trio.errors import ModelNotFound, Unavailable
+from gomodel_trio.errors import Unavailable, model_not_found, shortened
 from gomodel_trio.gateway import answers, tiering
 from gomodel_trio.gateway.delivery import AttemptKind, Delivery, Outgoing
 from gomodel_trio.gateway.deployment import Deployment, Tools
@@ -103,8 +104,12 @@ class Exchange:
                 decision = lease.decision
                 if isinstance(decision, NoTarget):
                     return await self._without_target(decision, last, first)
+                decision = msgspec.structs.replace(decision, left=tuple(filter(self._speaks, decision.left)))
+                if decision.left and not self._speaks(decision.target):
+                    decide = _asking(first, (*decide.tried, decision.target), None)
+                    continue
                 self._record.source, self._record.target = decision.source, decision.target
-                kind: AttemptKind = "retry" if decide.again else "failover" if decide.tried else "primary"
+                kind: AttemptKind = "retry" if decide.again else "failover" if last is not None else "primary"
                 delivery = Delivery(self._tools, self._deployment, self._responder, self._record, outgoing, decision, lease)
                 failure = await delivery.run(kind)
             if failure is None:
@@ -120,6 +125,11 @@ class Exchange:
                     decide = _asking(first, tried, decision.target)
                 case attempts.Respond():
                     return await self._respond(failure, decision, _asking(first, tried, None))
+
+    def _speaks(self, target: TargetId) -> bool:
+        """Whether a target can be asked in the request's dialect: in a pool of both those that cannot are passed over."""
+        adapter = self._deployment.adapters.get(split_target(target)[0])
+        return adapter is not None and adapter.speaks(self._api.dialect)
 
     def _next(
         self, decision: Decision, failure: Failure, targets_tried: int, retries: int, deadline_s: float
@@ -154,11 +164,11 @@ class Exchange:
         if last is not None:
             failure, tried = last
             return await self._respond(failure, tried, first)
-        name = self._record.model
+        name = self._record.model or ""
         if decision.why in (Why.UNKNOWN, Why.FORBIDDEN):
-            raise ModelNotFound(f"The model {name!r} does not exist here, or you may not use it.", param="model")
+            raise model_not_found(name)
         raise Unavailable(
-            f"No target of the model {name!r} can be tried now.",
+            f"No target of the model {shortened(name)!r} can be tried now.",
             code="no_target_available",
             retry_after_s=decision.retry_after_s if decision.retry_after_s is not None else NOTHING_TRIED_RETRY_AFTER_S,
         )

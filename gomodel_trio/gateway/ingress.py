@@ -13,7 +13,7 @@ from gomodel_trio.errors import ClientFault
 from gomodel_trio.gateway.http import Headers, Request
 from gomodel_trio.route.directives import header
 from gomodel_trio.upstream.decoding import inflate_whole
-from gomodel_trio.wire.view import Envelope, decode_envelope
+from gomodel_trio.wire.view import Envelope, decode_envelope, require_model
 
 LONG_BODY_BYTES: Final = 1 << 20
 """Above this a body is read in a thread: parsing it would hold up every other request for milliseconds."""
@@ -36,8 +36,7 @@ async def read_plain_body(request: Request, limit_bytes: int) -> bytes:
         BodyTooLarge, ClientGone: see `Request.read_body`.
         ClientFault: 415 for a coding that is unknown, damaged or inflates beyond the limit.
     """
-    codings = [coding.strip().lower() for coding in (header(request.headers, b"content-encoding") or "").split(",")]
-    codings = [coding for coding in codings if coding not in ("", "identity")]
+    codings = _codings(request.headers)
     if len(codings) > 1 or (codings and codings[0] not in ("gzip", "x-gzip", "deflate")):
         raise ClientFault(
             f"Content-Encoding {', '.join(codings)[:100]!r} is not supported here: send gzip, deflate or no coding.",
@@ -57,6 +56,13 @@ async def read_plain_body(request: Request, limit_bytes: int) -> bytes:
     return plain
 
 
+def _codings(headers: Headers) -> list[str]:
+    """The codings a body was sent in, in order; several header lines are one list."""
+    listed = b",".join(value for name, value in headers if name == b"content-encoding").decode("latin-1")
+    codings = [coding.strip().lower() for coding in listed.split(",")]
+    return [coding for coding in codings if coding not in ("", "identity")]
+
+
 async def open_envelope(body: bytes) -> Envelope:
     """The members that name model, provider and stream.
 
@@ -64,6 +70,5 @@ async def open_envelope(body: bytes) -> Envelope:
         ClientFault: the body is no JSON object that can be read; or it names no model.
     """
     envelope = decode_envelope(body) if len(body) <= LONG_BODY_BYTES else await trio.to_thread.run_sync(decode_envelope, body)
-    if not envelope.model:
-        raise ClientFault("The request names no model: `model` must be a non-empty string.", code="missing_model", param="model")
+    require_model(envelope)
     return envelope

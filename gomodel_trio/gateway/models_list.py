@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from gomodel_trio.errors import ModelNotFound
+from gomodel_trio.errors import model_not_found
 from gomodel_trio.gateway.deployment import Deployment
 from gomodel_trio.route.expand import is_allowed
 from gomodel_trio.route.names import split_target
@@ -35,9 +35,9 @@ def one_model(deployment: Deployment, user_path: str, dialect: Dialect, name: st
     Raises:
         ModelNotFound: the name resolves to nothing.
     """
-    owner = _names(deployment, user_path).get(name) or _owner(deployment, name)
+    owner = _names(deployment, user_path).get(name) or _owner(deployment, user_path, name)
     if owner is None:
-        raise ModelNotFound(f"The model {name!r} does not exist here, or you may not use it.", param="model")
+        raise model_not_found(name)
     return msgspec.json.encode(_entry(name, owner, dialect))
 
 
@@ -59,7 +59,11 @@ def _names(deployment: Deployment, user_path: str) -> dict[str, str]:
     return names
 
 
-def _owner(deployment: Deployment, name: str) -> str | None:
+def _owner(deployment: Deployment, user_path: str, name: str) -> str | None:
+    """The provider of an unlisted name; a virtual model that bears a real model's name hides it from whom it does not allow, too."""
+    virtual = deployment.policy.virtual_models.get(name)
+    if virtual is not None and virtual.enabled and not is_allowed(virtual, user_path):
+        return None
     target = resolve_concrete(deployment.policy.providers, name)
     return None if target is None else split_target(target)[0]
 

@@ -3,9 +3,9 @@
 Layer: gateway. Source: behaviour.md §1, §7. No session, no tier, no failover; it feeds no routing state.
 """
 
-import trio
+from urllib.parse import unquote_to_bytes
 
-from gomodel_trio.errors import NotFound
+from gomodel_trio.errors import NotFound, shortened
 from gomodel_trio.gateway import answers
 from gomodel_trio.gateway.deployment import Deployment, Tools
 from gomodel_trio.gateway.headers import for_client, for_upstream, query_for_upstream
@@ -14,25 +14,28 @@ from gomodel_trio.gateway.record import AttemptRecord, RequestRecord
 from gomodel_trio.route.classify import classify
 from gomodel_trio.route.names import TargetId
 from gomodel_trio.route.outcome import Cause, Outcome
-from gomodel_trio.upstream.attempt import MAX_ERROR_BYTES, Failure, failure_of_transport
+from gomodel_trio.upstream.attempt import Failure, failure_of_transport, header_of, read_error_body
 from gomodel_trio.upstream.providers.adapter import Adapter
 from gomodel_trio.upstream.transport import TransportError, UpstreamRequest, UpstreamResponse
 from gomodel_trio.wire.dialect import Dialect
 
 
 async def pass_through(
-    tools: Tools, deployment: Deployment, request: Request, responder: Responder, *, record: RequestRecord, rest: str
+    tools: Tools, deployment: Deployment, request: Request, responder: Responder, *, record: RequestRecord, rest: bytes
 ) -> None:
-    """Serve `/p/{rest}`.
+    """Serve `/p/{rest}`; `rest` is still percent-encoded, and the path in it goes on as it was sent.
 
     Raises:
-        NotFound: no such provider, or it is not available.
+        NotFound: no such provider, it is not available, or the path leads out of its base URL.
         BodyTooLarge, ClientGone: see `Request.read_body`.
     """
-    provider, _, path = rest.partition("/")
+    head, _, path = rest.partition(b"/")
+    provider = unquote_to_bytes(head).decode("utf-8", "replace")
     adapter = deployment.adapters.get(provider)
     if adapter is None or not adapter.settings.is_available:
-        raise NotFound(f"There is no provider {provider[:100]!r} here.", code="provider_not_found")
+        raise NotFound(f"There is no provider {shortened(provider)!r} here.", code="provider_not_found")
+    if _climbs(path):
+        raise NotFound("The path leads out of the provider's base URL.", code="unknown_url")
     body = await request.read_body(deployment.settings.server.body_size_limit_bytes)
     record.target = TargetId(provider)
     attempt = AttemptRecord("primary", record.target, tools.clock.now_s())
@@ -53,14 +56,19 @@ async def pass_through(
         attempt.duration_s = tools.clock.now_s() - attempt.started_s
 
 
-def _upstream_request(deployment: Deployment, adapter: Adapter, request: Request, path: str, body: bytes) -> UpstreamRequest:
+def _climbs(path: bytes) -> bool:
+    """Whether a path holds a dot segment, in any spelling: the operator's credential is for what lies under the base URL."""
+    return not {b".", b".."}.isdisjoint(unquote_to_bytes(path).replace(b"\\", b"/").split(b"/"))
+
+
+def _upstream_request(deployment: Deployment, adapter: Adapter, request: Request, path: bytes, body: bytes) -> UpstreamRequest:
     timeouts = deployment.settings.attempts
     keys = adapter.settings.api_keys
     passed = for_upstream(request.headers)
     coding = [(name, value) for name, value in request.headers if name == b"content-encoding"]
     return UpstreamRequest(
         method=request.method,
-        url=adapter.native_url(path, query_for_upstream(request.query)),
+        url=adapter.native_url(path.decode("latin-1"), query_for_upstream(request.query)),
         headers=adapter.headers([*passed, *coding], keys[0] if keys else None),
         body=body,
         connect_timeout_s=timeouts.connect_timeout_s,
@@ -81,12 +89,8 @@ async def _answer(tools: Tools, response: UpstreamResponse, adapter: Adapter, re
         return
     record.status = response.status
     record.first_byte_s = tools.clock.now_s()
-    await responder.start(response.status, [*for_client(response.headers), *answers.own_headers(record)])
     try:
-        while chunk := await response.read():
-            await responder.write(chunk)
-            record.bytes_out += len(chunk)
-            record.chunks_out += 1
+        await _relay(response, responder, record)
     except TransportError as error:
         record.outcome, record.error_code = Outcome.FAULT.value, error.fault.value
         record.attempts[-1].outcome, record.attempts[-1].cause = Outcome.FAULT, Cause.TRUNCATED
@@ -96,14 +100,32 @@ async def _answer(tools: Tools, response: UpstreamResponse, adapter: Adapter, re
     await responder.end()
 
 
+async def _relay(response: UpstreamResponse, responder: Responder, record: RequestRecord) -> None:
+    """Hand on head and body as they come, with the length where it is known.
+
+    A client that knows the length may leave with the last byte, so the end is read before that byte goes out.
+    """
+    headers = [*for_client(response.headers), *answers.own_headers(record)]
+    left = 0 if record.method == "HEAD" else None
+    length = header_of(response.headers, b"content-length")
+    if length is not None and length.isascii() and length.isdigit():
+        headers.append((b"content-length", length.encode()))
+        left = 0 if record.method == "HEAD" else int(length)
+    if left == 0:
+        await response.read()
+    await responder.start(response.status, headers)
+    while chunk := await response.read():
+        if left is not None:
+            left -= len(chunk)
+            if left == 0:
+                await response.read()
+        await responder.write(chunk)
+        record.bytes_out += len(chunk)
+        record.chunks_out += 1
+
+
 async def _refusal(tools: Tools, response: UpstreamResponse) -> Failure:
-    body = b""
-    with trio.move_on_after(10):
-        try:
-            while len(body) < MAX_ERROR_BYTES and (chunk := await response.read()):
-                body += chunk
-        except TransportError:
-            pass  # the status says enough
+    body = await read_error_body(response)
     judged = classify(
         status=response.status, headers=response.headers, body=body, request_body=b"", model="", now_epoch_s=tools.clock.epoch_s()
     )

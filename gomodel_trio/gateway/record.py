@@ -12,6 +12,7 @@ from gomodel_trio.route.names import SessionId, TargetId, Tier
 from gomodel_trio.route.outcome import Cause, Outcome
 from gomodel_trio.route.score import Contribution
 from gomodel_trio.wire.dialect import Api
+from gomodel_trio.wire.observer import Observer
 
 
 class TierRevision(msgspec.Struct, frozen=True):
@@ -48,7 +49,10 @@ class AttemptRecord:
 
 @dataclass(slots=True)
 class RequestRecord:
-    """One request from its head to its end. Times are seconds since the gateway's start."""
+    """One request from its head to its end. Times are seconds since the gateway's start.
+
+    `open_stream`: what has been seen of a stream that is being relayed, where an event of ours may be put into it.
+    """
 
     request_id: str
     method: str
@@ -72,3 +76,4 @@ class RequestRecord:
     input_tokens: int | None = None
     output_tokens: int | None = None
     parse_errors: int = 0
+    open_stream: Observer | None = None

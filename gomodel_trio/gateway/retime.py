@@ -20,6 +20,7 @@ _WAITING_CHUNKS: Final = 1024
 @asynccontextmanager
 async def retimed(opened: Opened, slowdown: float | None, sent_at_s: float) -> AsyncIterator[Opened]:
     """Own the open answer: re-timed if `slowdown` says so, closed at the end in any case."""
+    raised: Exception | None = None
     try:
         if not slowdown:
             yield opened
@@ -28,8 +29,13 @@ async def retimed(opened: Opened, slowdown: float | None, sent_at_s: float) -> A
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_read_all, opened.response, send)
             slowed = _Slowed(opened.response, receive, sent_at_s, 1.0 + slowdown)
-            yield Opened(slowed, opened.is_event_stream, opened.held)
+            try:
+                yield Opened(slowed, opened.is_event_stream, opened.held)
+            except Exception as error:
+                raised = error  # past the nursery it would be a group
             nursery.cancel_scope.cancel()
+        if raised is not None:
+            raise raised
     finally:
         await opened.response.aclose()
 

@@ -178,6 +178,7 @@ class Relay:
                 raise self._commit_error
             return
         self._commits = True
+        self._record.open_stream = self._observer if self._takes_events else None
         self._on_commit()
         await self._responder.start(*self._head)
         for chunk in self._held:
@@ -192,16 +193,16 @@ class Relay:
             while True:
                 chunk, self._pending = (self._pending if self._pending is not None else await self._read()), None
                 if isinstance(chunk, Failure) or not chunk:
-                    return await self._ended(chunk or None)
+                    break
                 has_progressed = self._observed(chunk)
                 is_writing = True
                 await self._write(chunk)
                 is_writing = False
                 if has_progressed:
                     scope.deadline = trio.current_time() + self._limits.idle_s
-        if is_writing:
-            return self._gave_up_on_client()
-        return await self._stalled()
+        if scope.cancelled_caught:
+            return self._gave_up_on_client() if is_writing else await self._stalled()
+        return await self._ended(chunk if isinstance(chunk, Failure) else None)
 
     async def _stalled(self) -> RelayEnd:
         return await self._tell(504, "The upstream stream stalled.", RelayEnd(Outcome.FAULT, Cause.STALLED, "stream_incomplete"))
@@ -232,7 +233,7 @@ class Relay:
         return await self._tell(502, "The upstream ended before its answer was complete.", end)
 
     async def _tell(self, status: int, message: str, end: RelayEnd) -> RelayEnd:
-        if self._is_event_stream and self._observer is not None and self._head_is_plain:
+        if self._observer is not None and self._takes_events:
             event = stream_error_event(
                 self._question.api,
                 status=status,
@@ -246,8 +247,9 @@ class Relay:
         return end
 
     @property
-    def _head_is_plain(self) -> bool:
-        return not any(name == b"content-encoding" for name, _ in self._head[1])
+    def _takes_events(self) -> bool:
+        """Whether an event of ours may be put behind what the upstream has said."""
+        return self._is_event_stream and not any(name == b"content-encoding" for name, _ in self._head[1])
 
     def _note(self, observer: Observer) -> None:
         self._record.parse_errors = observer.parse_errors

@@ -11,35 +11,35 @@ from gomodel_trio.config.settings import Settings
 from gomodel_trio.errors import GatewayError
 from gomodel_trio.route.directives import Headers, alias_of, forced_tier, user_path_of
 from gomodel_trio.route.keywords import compile_keywords
-from gomodel_trio.route.names import Kind, Tier
+from gomodel_trio.route.names import Kind, Tier, split_target
 from gomodel_trio.route.policy import Alias
 from gomodel_trio.route.score import RULES_VERSION, Verdict, score_request
 from gomodel_trio.route.session import SessionDetector
-from gomodel_trio.state.commands import Decide, Decision, NoTarget, Preview, Stamped
+from gomodel_trio.state.commands import Decide, Decision, NoTarget, Preview, Stamped, Why
 from gomodel_trio.state.routing_state import RoutingState, step
+from gomodel_trio.upstream.providers.table import adapter_for
 from gomodel_trio.wire.dialect import Api
-from gomodel_trio.wire.view import Envelope, decode_envelope
+from gomodel_trio.wire.view import decode_envelope, require_model
 
 
 def explain(settings: Settings, api: Api, headers: Headers, body: bytes) -> dict[str, Any]:
     """Session, score with contributions, tier and candidates, ready for JSON.
 
-    A body that the gateway would refuse gives `{"error": …}` with the message and status a client would see.
+    A body that the gateway would refuse gives `{"error": …}` with the message and status a client would see. `score` is None where
+    requests are not scored. `resolution` holds `why` and `status` where no target would be asked.
     """
     try:
         envelope = decode_envelope(body)
+        model = require_model(envelope)
     except GatewayError as error:
         return {"error": {"status": error.status, "code": error.code, "message": error.message}}
     user_path = user_path_of(headers)
     session = SessionDetector(settings.session).detect(headers, body, api, user_path)
-    verdict = score_request(envelope, api, settings.smart, compile_keywords(settings.smart.keywords))
-    alias = alias_of(settings.smart, envelope.model, envelope.provider, headers)
-    tier = _tier(alias, api, verdict, headers)
-    name = envelope.model or ""
-    if alias is not None:
-        name = alias.hard if tier is Tier.HARD else alias.easy
+    verdict = score_request(envelope, api, settings.smart, compile_keywords(settings.smart.keywords)) if api.is_scored else None
+    alias = alias_of(settings.smart, model, envelope.provider, headers)
+    routed = None if alias is None else _routed(alias, verdict, headers)
     decide = Decide(
-        name=name,
+        name=model if routed is None else routed["target"],
         session=session,
         user_path=user_path,
         kind=Kind.STREAM if envelope.stream else Kind.UNARY,
@@ -48,21 +48,24 @@ def explain(settings: Settings, api: Api, headers: Headers, body: bytes) -> dict
     )
     return {
         "api": api.value,
-        "model": envelope.model,
+        "model": model,
         "session": session,
         "user_path": user_path,
-        "score": _score(settings, verdict),
-        "tier": None if alias is None else _routed(alias, tier, verdict, headers, name),
-        "resolution": _resolution(settings, decide, envelope),
+        "score": None if verdict is None else _score(settings, verdict),
+        "tier": routed,
+        "resolution": _resolution(settings, decide, api),
     }
 
 
-def _tier(alias: Alias | None, api: Api, verdict: Verdict, headers: Headers) -> Tier | None:
-    if alias is None:
-        return None
-    if not api.is_scored:
-        return Tier.EASY
-    return forced_tier(headers) or verdict.tier
+def _routed(alias: Alias, verdict: Verdict | None, headers: Headers) -> dict[str, Any]:
+    """What the alias means this time; without a verdict its easy target."""
+    if verdict is None:
+        tier, reason = Tier.EASY, "unscored"
+    elif (forced := forced_tier(headers)) is not None:
+        tier, reason = forced, "forced"
+    else:
+        tier, reason = verdict.tier, "explicit_reasoning" if verdict.is_explicit_reasoning else "score"
+    return {"alias": alias.name, "tier": tier.value, "target": alias.hard if tier is Tier.HARD else alias.easy, "reason": reason}
 
 
 def _score(settings: Settings, verdict: Verdict) -> dict[str, Any]:
@@ -76,21 +79,16 @@ def _score(settings: Settings, verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def _routed(alias: Alias, tier: Tier | None, verdict: Verdict, headers: Headers, target: str) -> dict[str, Any]:
-    reason = "forced" if forced_tier(headers) else "explicit_reasoning" if verdict.is_explicit_reasoning else "score"
-    return {"alias": alias.name, "tier": tier.value if tier else None, "target": target, "reason": reason}
-
-
-def _resolution(settings: Settings, decide: Decide, envelope: Envelope) -> dict[str, Any]:
+def _resolution(settings: Settings, decide: Decide, api: Api) -> dict[str, Any]:
     policy = compile_policy(settings)
-    state = RoutingState(policy)
-    decision, _ = step(state, Stamped(1, 0.0, (0.0, 0.0), Preview(decide)))
-    shown: dict[str, Any] = {"name": decide.name, "provider": envelope.provider}
+    decision, _ = step(RoutingState(policy), Stamped(1, 0.0, (0.0, 0.0), Preview(decide)))
+    shown: dict[str, Any] = {"name": decide.name, "provider": decide.provider}
     if isinstance(decision, NoTarget):
-        return {**shown, "target": None, "why": decision.why.value}
+        status = 404 if decision.why in (Why.UNKNOWN, Why.FORBIDDEN) else 503
+        return {**shown, "target": None, "why": decision.why.value, "status": status}
     assert isinstance(decision, Decision)
     virtual = policy.virtual_models.get(decision.source) if decision.source is not None else None
-    return {
+    chosen: dict[str, Any] = {
         **shown,
         "virtual_model": decision.source,
         "strategy": virtual.strategy.value if virtual is not None else None,
@@ -99,3 +97,7 @@ def _resolution(settings: Settings, decide: Decide, envelope: Envelope) -> dict[
         "reason": decision.reason,
         "then": list(decision.left) if decision.is_failover_allowed else [],
     }
+    provider, _ = split_target(decision.target)
+    if not adapter_for(settings.providers[provider]).speaks(api.dialect):
+        return {**chosen, "why": "dialect_mismatch", "status": 400}
+    return chosen

@@ -36,7 +36,7 @@ from gomodel_trio.upstream.httpx_transport import HttpxTransport
 LAST_WORDS_S = 1.5
 """After the drain: how long the ends of what still ran may take to be written."""
 
-_NEEDS_RESTART = ("host", "port")
+_NEEDS_RESTART = ("host", "port", "shutdown_drain_timeout_s")
 
 
 class Service:
@@ -103,7 +103,7 @@ class Service:
     # ---- stopping ---------------------------------------------------------------------------------------------------
 
     def _drain(self) -> None:
-        self._log.info("draining", timeout_s=self._gateway.deployment.settings.server.shutdown_drain_timeout_s)
+        self._log.info("draining", timeout_s=self._settings.server.shutdown_drain_timeout_s)
         self._gateway.is_draining = True
         self._is_draining.value = True
 
@@ -113,7 +113,7 @@ class Service:
         self._gateway.end_running()
 
     def _handler_failed(self, error: BaseException) -> None:
-        self._log.error("connection_failed", error=repr(error))
+        self._log.error("connection_failed", exc_info=error)
 
     # ---- reloading --------------------------------------------------------------------------------------------------
 

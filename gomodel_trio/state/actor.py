@@ -35,6 +35,7 @@ from gomodel_trio.state.commands import (
     ResetTarget,
     RouteTier,
     Stamped,
+    TierPinsCounted,
     TierReply,
 )
 from gomodel_trio.state.routing_state import RoutingState, step
@@ -85,14 +86,14 @@ class Actor:
         self._last_at_s = 0.0
         self._seq = 0
         self._is_stopped = False
-        self._benched = trio.Event()
+        self._ending_begun = trio.Event()
         self.callback_failures = 0
         self.tell_failures = 0
 
     @property
-    def benched(self) -> trio.Event:
-        """Set when the next cooldown begins; take it anew each time."""
-        return self._benched
+    def ending_begun(self) -> trio.Event:
+        """Set when the next thing begins that may be the first to end: a cooldown, or the only pin; take it anew each time."""
+        return self._ending_begun
 
     def now_s(self) -> float:
         """Tell the seconds since the actor started, on the clock that stamps commands; 0 before."""
@@ -196,9 +197,10 @@ class Actor:
         return stamped
 
     def _report(self, facts: list[Fact]) -> None:
-        if any(isinstance(fact, CooldownStarted) for fact in facts):
-            self._benched.set()
-            self._benched = trio.Event()
+        # Pins live equally long: one that is not alone ends after others that are waited for already.
+        if any(isinstance(fact, CooldownStarted) or (isinstance(fact, TierPinsCounted) and fact.count == 1) for fact in facts):
+            self._ending_begun.set()
+            self._ending_begun = trio.Event()
         try:
             self._on_facts(facts)
         except Exception:

@@ -14,7 +14,7 @@ SHORTEST_WAIT_S: Final = 0.05
 """However many things end, the actor is asked at most so often: reports are for gauges, which nobody reads faster."""
 
 LONGEST_WAIT_S: Final = 30.0
-"""Pins begin without a sign to this task; it looks at least so often."""
+"""A virtual model's pins, and a time to live that a reload shortened, begin without a sign to this task; it looks at least so often."""
 
 
 async def run_expiry(
@@ -27,7 +27,7 @@ async def run_expiry(
     """Send `Expire` whenever something ends, until cancelled or the actor has stopped."""
     task_status.started()
     while True:
-        benched = actor.benched  # before asking: a cooldown that begins behind the reply must not be missed
+        begun = actor.ending_begun  # before asking: what begins behind the reply must not be missed
         try:
             reply = await actor.ask(Expire())
         except ActorStopped:
@@ -35,4 +35,4 @@ async def run_expiry(
         await trio.sleep(shortest_wait_s)
         wait_s = longest_wait_s if reply.at_s is None else min(reply.at_s - actor.now_s(), longest_wait_s)
         with trio.move_on_after(max(wait_s, 0.0)):
-            await benched.wait()
+            await begun.wait()

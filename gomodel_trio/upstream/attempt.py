@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+import trio
+
 from gomodel_trio.route.classify import classify, classify_stream_fault
 from gomodel_trio.route.outcome import Cause, Classification, Outcome
 from gomodel_trio.upstream.decoding import decoder_for
@@ -20,17 +22,24 @@ from gomodel_trio.wire.usage import Usage
 MAX_ERROR_BYTES: Final = 1 << 20
 """Of an error's body no more is read: it is for people and for classification."""
 
+ERROR_BODY_S: Final = 2.0
+"""So long it may take from the error's head: the status has said already that the next target is to be tried."""
+
 MAX_WHOLE_BYTES: Final = 16 << 20
 """Up to this size a unary answer is held until it is whole, so that a cut one can fail over; a longer one is handed on as it comes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What was asked, as far as answers are judged by it. `model`: the target's; `client_body`: searched for ids that errors quote."""
+    """What was asked, as far as answers are judged by it.
+
+    `model`: the target's; `client_body`: searched for ids that errors quote; `is_stream`: a stream was asked for.
+    """
 
     api: Api
     model: str
     client_body: bytes
+    is_stream: bool = False
 
 
 @dataclass(slots=True)
@@ -86,8 +95,10 @@ def failure_of_transport(error: TransportError) -> Failure:
         cause, status, detail = Cause.NETWORK, 502, "The upstream's TLS handshake or certificate failed."
     else:
         cause, status, detail = Cause.NETWORK, 502, "The upstream could not be reached."
-    # A retry of the same target may help against anything on the wire; a bad certificate stays bad, but costs only the retries.
-    return Failure(Classification(outcome=Outcome.FAULT, is_failover=True, is_retryable=True, cause=cause), status, detail)
+    # A retry of the same target may help against anything on the wire (a bad certificate stays bad, but costs only the retries), but not
+    # against silence, which has cost the request's time already.
+    is_retryable = error.fault not in (TransportFault.HEADER_TIMEOUT, TransportFault.IDLE_TIMEOUT)
+    return Failure(Classification(outcome=Outcome.FAULT, is_failover=True, is_retryable=is_retryable, cause=cause), status, detail)
 
 
 def failure_of_timeout() -> Failure:
@@ -131,7 +142,7 @@ async def try_once(
 
 
 async def _answer(response: UpstreamResponse, question: Question, on_head: Callable[[], None]) -> Failure | Whole | Opened:
-    if (header_of(response.headers, b"content-type") or "").lower().startswith("text/event-stream"):
+    if _is_event_stream(header_of(response.headers, b"content-type"), question):
         return Opened(response, is_event_stream=True)
     on_head()
     chunks, size = [], 0
@@ -155,8 +166,14 @@ async def _answer(response: UpstreamResponse, question: Question, on_head: Calla
     return Whole(response.status, response.headers, body, answer.usage)
 
 
+def _is_event_stream(content_type: str | None, question: Question) -> bool:
+    """Whether to relay as it comes: some servers stream under no name or a wrong one, but none gives JSON or a page another's."""
+    kind = (content_type or "").partition(";")[0].strip().lower()
+    return kind == "text/event-stream" or (question.is_stream and not kind.endswith("json") and kind != "text/html")
+
+
 async def _refusal(response: UpstreamResponse, question: Question, now_epoch_s: float) -> Failure:
-    body = await _error_body(response)
+    body = await read_error_body(response)
     classification = classify(
         status=response.status,
         headers=response.headers,
@@ -170,12 +187,14 @@ async def _refusal(response: UpstreamResponse, question: Question, now_epoch_s: 
     return Failure(classification, status, f"The upstream answered {response.status}.", response.headers, body)
 
 
-async def _error_body(response: UpstreamResponse) -> bytes:
+async def read_error_body(response: UpstreamResponse) -> bytes:
+    """Read the body of an error, decoded; what came of it where it was cut or slow, and empty where its coding is unknown."""
     decoder = decoder_for(header_of(response.headers, b"content-encoding"))
     body = b""
     try:
-        while len(body) < MAX_ERROR_BYTES and (chunk := await response.read()):
-            body += decoder.feed(chunk, MAX_ERROR_BYTES) if decoder is not None else b""
+        with trio.move_on_after(ERROR_BODY_S):
+            while len(body) < MAX_ERROR_BYTES and (chunk := await response.read()):
+                body += decoder.feed(chunk, MAX_ERROR_BYTES) if decoder is not None else b""
     except TransportError:
         pass  # what came is enough: the status says what happened
     return body[:MAX_ERROR_BYTES]

@@ -9,7 +9,7 @@ import math
 import os
 import ssl
 from collections.abc import AsyncIterable
-from typing import cast
+from typing import Self, cast
 
 import certifi
 import h11
@@ -40,6 +40,24 @@ _CUT = "peer closed connection without sending complete message body"
 
 class _Stale(Exception):
     """A kept connection had died before it was used again."""
+
+
+class _Body:
+    """The request's body for httpcore; no generator, which a cancelled send would leave suspended."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        self._is_due = False
+
+    def __aiter__(self) -> Self:
+        self._is_due = bool(self._content)
+        return self
+
+    async def __anext__(self) -> bytes:
+        if not self._is_due:
+            raise StopAsyncIteration
+        self._is_due = False
+        return self._content
 
 
 class HttpxTransport:
@@ -197,7 +215,7 @@ def _message(request: UpstreamRequest) -> httpcore.Request:
                     scheme=message.url.raw_scheme, host=message.url.raw_host, port=message.url.port, target=message.url.raw_path
                 ),
                 headers=message.headers.raw,
-                content=request.body,
+                content=_Body(request.body),
             )
     raise TransportError(TransportFault.CONNECT, "The upstream could not be asked: its base URL is none.")
 

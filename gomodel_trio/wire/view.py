@@ -132,6 +132,17 @@ def decode_envelope(body: bytes) -> Envelope:
     )
 
 
+def require_model(envelope: Envelope) -> str:
+    """Tell the name of the model that is asked for.
+
+    Raises:
+        ClientFault: there is none, or it is no string, or empty (status 400, code `missing_model`).
+    """
+    if not envelope.model:
+        raise ClientFault("The request names no model: `model` must be a non-empty string.", code="missing_model", param="model")
+    return envelope.model
+
+
 def scored_view(envelope: Envelope, api: Api) -> ScoredView:
     """Read the scored members of a request to `api`; whatever they hold, it does not raise."""
     members = envelope.members

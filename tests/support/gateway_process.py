@@ -98,9 +98,13 @@ class GatewayProcess:
         """One request on a connection of its own (see `raw_http.exchange`)."""
         return raw_http.exchange(self.port, method, target, **kwargs)
 
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send any signal."""
+        self._process.send_signal(number)
+
     def terminate(self) -> None:
         """Send TERM."""
-        self._process.send_signal(signal.SIGTERM)
+        self.send_signal(signal.SIGTERM)
 
     def hang_up(self) -> None:
         """Send HUP."""

@@ -89,6 +89,10 @@ class Connection:
         self._method = method
         self.send(request_bytes(method, target, host=self._host, headers=headers, body=body))
 
+    def set_timeout(self, timeout_s: float) -> None:
+        """Let the reads from now on end after so long."""
+        self._socket.settimeout(timeout_s)
+
     def half_close(self) -> None:
         """Say that nothing more will be sent."""
         self._socket.shutdown(socket.SHUT_WR)

@@ -43,7 +43,7 @@ class Stage:
         """A fresh virtual model over these legs (written `a`, `b`, … for either dialect); over one leg, a fresh target."""
         prefix = "x" if api == "messages" else ""
         shape = shape_of(legs)
-        number = next(self._single_numbers) if len(legs) == 1 else next(self._numbers[shape])
+        number = next(self._numbers.get(shape, self._single_numbers))
         return Pool(self, api, f"{shape}-{number}", tuple(prefix + leg for leg in legs), strategy)
 
     def metric(self, name: str, **labels: str) -> float:
@@ -79,6 +79,10 @@ class Stage:
             self._always.pop((leg, model), None)
         else:
             self._always[leg, model] = reply
+
+    def forget(self, leg: str, model: str) -> None:
+        """Take back what was told for the next requests."""
+        self._told[leg, model].clear()
 
     def next_request_id(self) -> str:
         """An id for a request, to find its log line by."""
@@ -130,6 +134,11 @@ class Pool:
         self.stage.always(self.legs[index], self.model, reply)
         return self
 
+    def forget(self, index: int) -> Self:
+        """Take back what was told for the next requests at a leg."""
+        self.stage.forget(self.legs[index], self.model)
+        return self
+
     def exchanges(self) -> list[Exchange]:
         """What reached the upstream for this pool, in order."""
         return [exchange for exchange in list(self.stage.upstream.exchanges) if model_of(exchange.request) == self.model]
@@ -164,14 +173,26 @@ class Pool:
         return _answer(self.api, {"model": self.model, "stream": True, **words_of(self.api, "hi")})
 
     def ask(
-        self, *, stream: bool = False, headers: Mapping[str, str] | None = None, timeout_s: float = 10.0, **more: Any
+        self,
+        *,
+        stream: bool = False,
+        headers: Mapping[str, str] | None = None,
+        content: bytes | None = None,
+        timeout_s: float = 10.0,
+        **more: Any,
     ) -> raw_http.Answer:
-        """One request, to its end. The log line may follow a little later: see `log_line`."""
-        with self.open(stream=stream, headers=headers, timeout_s=timeout_s, **more) as connection:
+        """One request, to its end; `content` replaces the body. The log line may follow a little later: see `log_line`."""
+        with self.open(stream=stream, headers=headers, content=content, timeout_s=timeout_s, **more) as connection:
             return connection.read_answer()
 
     def open(
-        self, *, stream: bool = False, headers: Mapping[str, str] | None = None, timeout_s: float = 10.0, **more: Any
+        self,
+        *,
+        stream: bool = False,
+        headers: Mapping[str, str] | None = None,
+        content: bytes | None = None,
+        timeout_s: float = 10.0,
+        **more: Any,
     ) -> raw_http.Connection:
         """Send one request on a connection of its own, which the caller closes."""
         self.request_ids.append(self.stage.next_request_id())
@@ -180,7 +201,7 @@ class Pool:
             "POST",
             self.path,
             headers={"X-Request-ID": self.request_ids[-1], **(headers or {})},
-            body=self.body(stream=stream, **more),
+            body=self.body(stream=stream, **more) if content is None else content,
         )
         return connection
 
@@ -294,12 +315,16 @@ def open_stage(
 ) -> Iterator[Stage]:
     """Run a gateway with so many pools of these shapes (`ab`: over the legs a and b); afterwards nothing may be in flight.
 
-    `extra_providers` are further legs, for the chat and responses APIs; a shape with one is written `dead-b`. `configuration` is merged
-    over the sections of config.yaml.
+    Pools of one leg need not be declared, but then the metrics show their targets as others.
+
+    `extra_providers` are further legs, for the chat and responses APIs; a shape with one is written `dead-b`, and `{upstream}` in a base
+    URL is the fake's address. `configuration` is merged over the sections of config.yaml.
     """
     with open_on_thread() as upstream:
         config = stage_configuration(upstream.url, pools, strategies)
-        config["providers"].update({name: dict(provider) for name, provider in (extra_providers or {}).items()})
+        for name, provider in (extra_providers or {}).items():
+            base_url = str(provider["base_url"]).replace("{upstream}", f"127.0.0.1:{upstream.port}")
+            config["providers"][name] = {**provider, "base_url": base_url}
         for section, content in (configuration or {}).items():
             config[section] = config[section] + content if isinstance(content, list) else config.get(section, {}) | content
         (directory / "config.yaml").write_text(json.dumps(config), encoding="utf-8")
@@ -318,8 +343,11 @@ def stage_configuration(url: str, pools: Mapping[str, int], strategies: Sequence
     for leg in _LEGS:
         providers[leg] = {"type": "openai_compatible", "base_url": f"{url}/{leg}/v1", "api_key": f"key-of-{leg}"}
         providers["x" + leg] = {"type": "anthropic", "base_url": f"{url}/x{leg}/v1", "api_key": f"key-of-x{leg}"}
+        listed = [f"{leg}-{number}" for number in range(pools.get(leg, 0))]
+        for name in (leg, "x" + leg) if listed else ():
+            providers[name]["models"] = listed
     virtual_models = []
-    for shape, strategy in itertools.product(pools, strategies):
+    for shape, strategy in itertools.product([shape for shape in pools if len(shape) > 1], strategies):
         legs = shape.split("-") if "-" in shape else list(shape)
         prefixes = ("", "x") if all(leg in _LEGS for leg in legs) else ("",)
         for prefix, number in itertools.product(prefixes, range(pools[shape])):

@@ -26,7 +26,7 @@ class Adapter(Protocol):
         ...
 
     def native_url(self, path: str, query: bytes) -> str:
-        """The URL for the native path `path` (no leading slash)."""
+        """The URL for the native path `path` (no leading slash, percent-encoded as the client sent it)."""
         ...
 
     def headers(self, passed: Headers, key: Secret | None) -> Headers:
@@ -38,7 +38,7 @@ def with_query(url: str, query: bytes) -> str:
     """`url` with a raw query appended."""
     if not query:
         return url
-    return f"{url}{'&' if '?' in url else '?'}{query.decode('latin-1')}"
+    return f"{url}{'&' if '?' in url else '?'}{_unfragmented(query.decode('latin-1'))}"
 
 
 def merged(passed: Headers, own: list[tuple[bytes, bytes]]) -> Headers:
@@ -57,4 +57,9 @@ def native_path_url(base_url: str, path: str, query: bytes) -> str:
     version = base_url.rsplit("/", 1)[-1]
     head, slash, rest = path.partition("/")
     joined = rest if slash and head == version else path
-    return with_query(f"{base_url}/{joined}", query)
+    return with_query(f"{base_url}/{_unfragmented(joined)}", query)
+
+
+def _unfragmented(text: str) -> str:
+    """A request has no fragment: a `#` in its target is an ordinary character, and one that URLs must not hold."""
+    return text.replace("#", "%23")

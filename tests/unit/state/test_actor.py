@@ -88,15 +88,15 @@ async def test_what_is_sent_before_the_start_is_done_at_the_start() -> None:
 async def test_facts_come_in_order_and_a_cooldown_is_signalled() -> None:
     facts: list[Fact] = []
     async with running(make_actor(facts.extend)) as actor:
-        benched = actor.benched
+        begun = actor.ending_begun
         decision = await actor.ask(ASK)
         assert isinstance(decision, Decision)
-        assert not benched.is_set()
+        assert not begun.is_set()
         actor.tell(Finish(decision.lease, Outcome.RATE))
         await actor.ask(Inspect())
     assert [type(fact).__name__ for fact in facts] == ["InFlightChanged", "AttemptEnded", "InFlightChanged", "CooldownStarted"]
-    assert benched.is_set()
-    assert not actor.benched.is_set()
+    assert begun.is_set()
+    assert not actor.ending_begun.is_set()
 
 
 async def test_a_command_that_raises_raises_at_its_asker_and_the_actor_lives() -> None:

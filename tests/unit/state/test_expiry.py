@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 import trio
 from trio.testing import MockClock
@@ -18,6 +19,7 @@ from gomodel_trio.state.commands import (
     Fact,
     InFlightChanged,
     PinExpired,
+    ReplacePolicy,
     RouteTier,
     Stamped,
 )
@@ -72,6 +74,19 @@ async def test_a_pin_is_reported_over_at_its_end(autojump_clock: MockClock, watc
     await watched.actor.ask(RouteTier("normal", SessionId("s"), Tier.HARD))
     await trio.sleep(110)
     assert [at_s for at_s, fact in watched.facts if fact == PinExpired("tier", 1)] == pytest.approx([100.0], abs=0.06)
+
+
+async def test_the_only_pin_is_reported_over_at_its_end_however_short_its_life(autojump_clock: MockClock, nursery: trio.Nursery) -> None:
+    watched = Watched()
+    await nursery.start(watched.actor.run)
+    await watched.actor.ask(ReplacePolicy(msgspec.structs.replace(POLICY, smart=SmartRouting(session_ttl_s=2))))
+    await nursery.start(run_expiry, watched.actor)
+    await trio.sleep(7)
+    await watched.actor.ask(RouteTier("normal", SessionId("s"), Tier.HARD))
+    await trio.sleep(1)
+    await watched.actor.ask(RouteTier("normal", SessionId("t"), Tier.HARD))
+    await trio.sleep(5)
+    assert [at_s for at_s, fact in watched.facts if fact == PinExpired("tier", 1)] == pytest.approx([9.0, 10.0], abs=0.06)
 
 
 async def test_an_idle_gateway_is_looked_at_every_half_minute(autojump_clock: MockClock, watched: Watched) -> None:

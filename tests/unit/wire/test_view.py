@@ -8,7 +8,7 @@ import pytest
 
 from gomodel_trio.errors import ClientFault
 from gomodel_trio.wire.dialect import Api
-from gomodel_trio.wire.view import ScoredView, decode_envelope, scored_view
+from gomodel_trio.wire.view import ScoredView, decode_envelope, require_model, scored_view
 
 VECTORS: dict[str, Any] = json.loads((Path(__file__).parents[3] / "spec/vectors/scoring/bodies.json").read_text())
 
@@ -78,6 +78,17 @@ def test_a_provider_is_a_name_or_the_upstreams_own(provider: str, name: str | No
 @pytest.mark.parametrize(("stream", "expect"), [("true", True), ("false", False), ("1", False), ('"true"', False), ("null", False)])
 def test_only_a_literal_true_asks_for_a_stream(stream: str, expect: bool) -> None:
     assert decode_envelope(b'{"stream" :' + stream.encode() + b" }").stream is expect
+
+
+@pytest.mark.parametrize("body", [b"{}", b'{"model":""}', b'{"model":null}', b'{"model":["m"]}', b'{"model":"m","model":1}'])
+def test_a_body_without_a_models_name_is_refused(body: bytes) -> None:
+    with pytest.raises(ClientFault) as caught:
+        require_model(decode_envelope(body))
+    assert (caught.value.status, caught.value.code, caught.value.param) == (400, "missing_model", "model")
+
+
+def test_the_models_name_is_told() -> None:
+    assert require_model(decode_envelope(b'{"model":"m"}')) == "m"
 
 
 def test_an_absent_member_is_nothing() -> None:
