@@ -71,7 +71,7 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
 
 _B, _I, _F, _D, _Z = VariableKind.BOOL, VariableKind.INT, VariableKind.FLOAT, VariableKind.DURATION, VariableKind.SIZE
 _S, _J, _C, _X = VariableKind.STRING, VariableKind.JSON, VariableKind.CHOICE, VariableKind.SECRET
-_SERVER, _SESSION, _SMART, _ADAPTIVE = "Server", "Sessions", "Smart tier routing", "Adaptive routing"
+_SERVER, _LISTEN, _SESSION, _SMART, _ADAPTIVE = "Server", "Listening", "Sessions", "Smart tier routing", "Adaptive routing"
 _MODELS, _ATTEMPTS, _OBSERVE, _PROVIDERS, _ECHO = "Virtual models", "Attempts and timeouts", "Logs and metrics", "Providers", "Echo"
 _OBJECTIVES = {"latency": "latency", "cost": "cost", "balanced": "balanced"}
 _LEVELS = {"debug": "debug", "dbg": "debug", "info": "info", "inf": "info", "warning": "warning", "warn": "warning"}
@@ -103,6 +103,61 @@ _SERVER_ROWS = (
     Variable(
         name="SHUTDOWN_DRAIN_TIMEOUT", kind=_D, section=_SERVER, default="30s", least=0, yaml="server.shutdown_drain_timeout",
         help="How long running requests may go on after TERM.",
+    ),
+)
+
+_LISTEN_ROWS = (
+    Variable(
+        name="TLS_CERT_FILE", kind=_S, section=_LISTEN, yaml="server.tls_cert_file",
+        help="Certificate chain, PEM; with it and TLS_KEY_FILE the gateway serves HTTPS. Read again on HUP.",
+    ),
+    Variable(
+        name="TLS_KEY_FILE", kind=_S, section=_LISTEN, yaml="server.tls_key_file",
+        help="The certificate's private key, PEM, without a password.",
+    ),
+    Variable(
+        name="HTTP2_PORT", kind=_I, section=_LISTEN, default="0", least=0, most=65535, yaml="server.http2_port",
+        help="TCP port for HTTP/2: over TLS with a certificate, else in cleartext by prior knowledge; 0: none.",
+    ),
+    Variable(
+        name="FRONT_DOOR", kind=_C, section=_LISTEN, default="h1", choices={"h1": "h1", "hypercorn": "hypercorn"}, yaml="server.front_door",
+        help="What serves HTTP/1.1: the gateway's own server, or hypercorn's protocol, slower and without TLS.",
+    ),
+    Variable(
+        name="SERVER_HEADER_SIZE_LIMIT", kind=_Z, section=_LISTEN, default="64K", least=1024, yaml="server.header_size_limit",
+        help="Largest head of a request, its line and all headers.",
+    ),
+    Variable(
+        name="SERVER_HEADER_COUNT_LIMIT", kind=_I, section=_LISTEN, default="128", least=8, yaml="server.header_count_limit",
+        help="Most headers of a request.",
+    ),
+    Variable(
+        name="SERVER_HANDSHAKE_TIMEOUT", kind=_D, section=_LISTEN, default="10s", above=0, yaml="server.handshake_timeout",
+        help="Longest TLS handshake.",
+    ),
+    Variable(
+        name="SERVER_HEADER_TIMEOUT", kind=_D, section=_LISTEN, default="30s", above=0, yaml="server.header_timeout",
+        help="Longest time from the first byte of a request's head to its last.",
+    ),
+    Variable(
+        name="SERVER_BODY_IDLE_TIMEOUT", kind=_D, section=_LISTEN, default="30s", above=0, yaml="server.body_idle_timeout",
+        help="Longest pause within a request's body.",
+    ),
+    Variable(
+        name="SERVER_BODY_TIMEOUT", kind=_D, section=_LISTEN, default="600s", above=0, yaml="server.body_timeout",
+        help="Longest time for a whole request body.",
+    ),
+    Variable(
+        name="SERVER_WRITE_TIMEOUT", kind=_D, section=_LISTEN, default="300s", above=0, yaml="server.write_timeout",
+        help="Longest wait for a client that does not read its answer.",
+    ),
+    Variable(
+        name="SERVER_IDLE_TIMEOUT", kind=_D, section=_LISTEN, default="75s", above=0, yaml="server.idle_timeout",
+        help="How long a connection may wait for its next request.",
+    ),
+    Variable(
+        name="SERVER_MAX_CONNECTIONS", kind=_I, section=_LISTEN, default="10000", least=1, yaml="server.max_connections",
+        help="Most client connections at once; further ones are answered with 503.",
     ),
 )
 
@@ -230,6 +285,10 @@ _ATTEMPT_ROWS = (
         yaml="http.stream_idle_timeout", help="Longest silence inside a stream; comments do not count.",
     ),
     Variable(
+        name="UPSTREAM_TRANSPORT", kind=_C, section=_ATTEMPTS, default="h1", choices={"h1": "h1", "httpx": "httpx"}, yaml="http.transport",
+        help="What reaches the providers: the gateway's own client (httpx where one needs HTTP/2 or a proxy), or httpx for all.",
+    ),
+    Variable(
         name="HTTP_TIMEOUT", kind=_D, section=_ATTEMPTS, default="600s", above=0, yaml="http.timeout",
         help="Longest time for a request until the first byte goes to the client, all its attempts together.",
     ),
@@ -278,7 +337,7 @@ ECHO_FIELDS = {row.name: row for row in _ECHO_ROWS}
 
 VARIABLES = {
     row.name: row
-    for rows in (_SERVER_ROWS, _SESSION_ROWS, _SMART_ROWS, _ADAPTIVE_ROWS, _MODEL_ROWS, _ATTEMPT_ROWS, _OBSERVE_ROWS)
+    for rows in (_SERVER_ROWS, _LISTEN_ROWS, _SESSION_ROWS, _SMART_ROWS, _ADAPTIVE_ROWS, _MODEL_ROWS, _ATTEMPT_ROWS, _OBSERVE_ROWS)
     for row in rows
 }
 """Every variable with a fixed name."""

@@ -20,6 +20,7 @@ from gomodel_trio.config.secret import Secret
 from gomodel_trio.config.sessions import read_session_headers
 from gomodel_trio.config.settings import (
     AttemptSettings,
+    ListenSettings,
     LogSettings,
     ProviderSettings,
     ServerSettings,
@@ -97,6 +98,7 @@ def _build(reader: Reader, *, demo: bool) -> Settings:
     session, attempts, log = _session(reader), _attempts(reader), _log(reader)
     return Settings(
         server=server,
+        listen=_listen(reader),
         session=session,
         smart=smart,
         adaptive=adaptive,
@@ -104,6 +106,7 @@ def _build(reader: Reader, *, demo: bool) -> Settings:
         log=log,
         providers=providers,
         virtual_models=models,
+        transport=cast(Literal["h1", "httpx"], reader.text("UPSTREAM_TRANSPORT")),
         metrics_enabled=reader.flag("METRICS_ENABLED"),
         circuit_breaker_enabled=reader.flag("CIRCUIT_BREAKER_ENABLED"),
         keep_only_aliases_at_models_endpoint=reader.flag("KEEP_ONLY_ALIASES_AT_MODELS_ENDPOINT"),
@@ -129,6 +132,34 @@ def _server(reader: Reader) -> ServerSettings:
         master_key=Secret(key) if key else None,
         body_size_limit_bytes=reader.integer("BODY_SIZE_LIMIT"),
         shutdown_drain_timeout_s=reader.number("SHUTDOWN_DRAIN_TIMEOUT"),
+    )
+
+
+def _listen(reader: Reader) -> ListenSettings:
+    files = {name: reader.text(name) or None for name in ("TLS_CERT_FILE", "TLS_KEY_FILE")}
+    for name, other in (("TLS_CERT_FILE", "TLS_KEY_FILE"), ("TLS_KEY_FILE", "TLS_CERT_FILE")):
+        if files[name] and not files[other]:
+            reader.findings.fault(reader.place(other), f"must be set, too, where {name} is: TLS needs both files")
+    front_door = cast(Literal["h1", "hypercorn"], reader.text("FRONT_DOOR"))
+    if front_door == "hypercorn" and files["TLS_CERT_FILE"]:
+        reader.findings.fault(reader.place("FRONT_DOOR"), "serves no TLS; take h1, or remove TLS_CERT_FILE and TLS_KEY_FILE")
+    port = reader.integer("HTTP2_PORT")
+    if port and port == reader.integer("PORT"):
+        reader.findings.fault(reader.place("HTTP2_PORT"), f"must differ from PORT ({port})")
+    return ListenSettings(
+        front_door=front_door,
+        http2_port=port or None,
+        tls_cert_file=files["TLS_CERT_FILE"],
+        tls_key_file=files["TLS_KEY_FILE"],
+        head_bytes=reader.integer("SERVER_HEADER_SIZE_LIMIT"),
+        header_count=reader.integer("SERVER_HEADER_COUNT_LIMIT"),
+        handshake_s=reader.number("SERVER_HANDSHAKE_TIMEOUT"),
+        head_s=reader.number("SERVER_HEADER_TIMEOUT"),
+        body_idle_s=reader.number("SERVER_BODY_IDLE_TIMEOUT"),
+        body_total_s=reader.number("SERVER_BODY_TIMEOUT"),
+        write_s=reader.number("SERVER_WRITE_TIMEOUT"),
+        keep_alive_s=reader.number("SERVER_IDLE_TIMEOUT"),
+        connections=reader.integer("SERVER_MAX_CONNECTIONS"),
     )
 
 

@@ -25,6 +25,24 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     shutdown_drain_timeout_s: float
 
 
+class ListenSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The front doors: what they speak and what a client may take. `http2_port` None: no HTTP/2. TLS where both files are named."""
+
+    front_door: Literal["h1", "hypercorn"]
+    http2_port: int | None
+    tls_cert_file: str | None
+    tls_key_file: str | None
+    head_bytes: int
+    header_count: int
+    handshake_s: float
+    head_s: float
+    body_idle_s: float
+    body_total_s: float
+    write_s: float
+    keep_alive_s: float
+    connections: int
+
+
 class AttemptSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Failover, retries and timeouts (§6). `failover_max_attempts` 0: every target. A timeout that is off is infinite, or None."""
 
@@ -84,6 +102,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Everything. `warnings` are for the start's log, one line each, and name the variable or place; none holds a secret."""
 
     server: ServerSettings
+    listen: ListenSettings
     session: SessionRules
     smart: SmartRouting
     adaptive: AdaptiveRouting
@@ -91,6 +110,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     log: LogSettings
     providers: dict[str, ProviderSettings]
     virtual_models: dict[str, VirtualModel]
+    transport: Literal["h1", "httpx"]
     metrics_enabled: bool
     circuit_breaker_enabled: bool
     keep_only_aliases_at_models_endpoint: bool

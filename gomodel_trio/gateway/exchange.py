@@ -116,7 +116,7 @@ class Exchange:
                 return None
             tried = decide.tried if decision.target in decide.tried else (*decide.tried, decision.target)
             last = (failure, decision)
-            match self._next(decision, failure, len(tried), retries, outgoing.deadline_s):
+            match self._next(decision, failure, retries, outgoing.deadline_s):
                 case attempts.TryNext():
                     decide = _asking(first, tried, None)
                 case attempts.Wait(for_s=for_s):
@@ -132,10 +132,10 @@ class Exchange:
         return adapter is not None and adapter.speaks(self._api.dialect)
 
     def _next(
-        self, decision: Decision, failure: Failure, targets_tried: int, retries: int, deadline_s: float
+        self, decision: Decision, failure: Failure, retries: int, deadline_s: float
     ) -> attempts.TryNext | attempts.Wait | attempts.Respond:
         progress = attempts.Progress(
-            targets_tried=targets_tried,
+            targets_tried=len({attempt.target for attempt in self._record.attempts}),
             retries_made=retries,
             targets_left=len(decision.left),
             is_failover_allowed=decision.is_failover_allowed,

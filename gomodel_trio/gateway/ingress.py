@@ -5,6 +5,7 @@ Layer: gateway. Source: behaviour.md §1, §2, §9.
 
 import re
 import uuid
+from functools import partial
 from typing import Final
 
 import trio
@@ -17,6 +18,9 @@ from gomodel_trio.wire.view import Envelope, decode_envelope, require_model
 
 LONG_BODY_BYTES: Final = 1 << 20
 """Above this a body is read in a thread: parsing it would hold up every other request for milliseconds."""
+
+_MOST_INFLATION: Final = 1032
+"""So many bytes one byte of deflate can become."""
 
 _REQUEST_ID: Final = re.compile(r"[\x21-\x7e]{1,200}")
 
@@ -46,7 +50,8 @@ async def read_plain_body(request: Request, limit_bytes: int) -> bytes:
     body = await request.read_body(limit_bytes)
     if not codings:
         return body
-    plain = inflate_whole(body, codings[0], limit_bytes)
+    inflate = partial(inflate_whole, body, codings[0], limit_bytes)
+    plain = inflate() if len(body) * _MOST_INFLATION <= LONG_BODY_BYTES else await trio.to_thread.run_sync(inflate)
     if plain is None:
         raise ClientFault(
             f"The {codings[0]} body is damaged, unfinished, or inflates to more than {limit_bytes} bytes (BODY_SIZE_LIMIT).",

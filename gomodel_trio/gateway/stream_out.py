@@ -134,6 +134,8 @@ class Relay:
         except Exception as error:
             self._commit_error = error
             self._committed.set()
+            if self._holding is not None:
+                self._holding.cancel()
 
     async def _until_content(self) -> Failure | None:
         bound = HOLD_BYTES if self._limits.commits_unseen else HOLD_BYTES_WITH_TIMEOUT

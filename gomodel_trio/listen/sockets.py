@@ -18,11 +18,11 @@ _NO_IPV6 = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPROTONOSUP
 _Address = tuple[socket.AddressFamily, tuple[Any, ...]]
 
 
-async def open_listeners(host: str, port: int) -> list[trio.SocketListener]:
+async def open_listeners(host: str, port: int, *, port_variable: str = "PORT") -> list[trio.SocketListener]:
     """Listen on every address that `host` stands for: "", "*" and "::" are all interfaces. With port 0 all share one free port.
 
     Raises:
-        ConfigurationError: the address cannot be bound; it names HOST or PORT.
+        ConfigurationError: the address cannot be bound; it names HOST or `port_variable`.
     """
     listeners: list[trio.SocketListener] = []
     failure: OSError | None = None
@@ -41,7 +41,7 @@ async def open_listeners(host: str, port: int) -> list[trio.SocketListener]:
         failure = error
     for listener in listeners:
         listener.socket.close()
-    raise ConfigurationError([_fault(host, port, failure)])
+    raise ConfigurationError([_fault(host, port, failure, port_variable)])
 
 
 def port_of(listeners: list[trio.SocketListener]) -> int:
@@ -79,13 +79,13 @@ def _listen(family: socket.AddressFamily, address: tuple[Any, ...]) -> trio.Sock
         raise
 
 
-def _fault(host: str, port: int, error: OSError | None) -> ConfigFault:
+def _fault(host: str, port: int, error: OSError | None, port_variable: str) -> ConfigFault:
     where = f"{host or 'all interfaces'}, port {port}"
     match error.errno if error is not None else None:
         case errno.EADDRINUSE:
-            return ConfigFault("PORT", f"port {port} is in use already ({where}): stop the other process or choose another port")
+            return ConfigFault(port_variable, f"port {port} is in use already ({where}): stop the other process or choose another port")
         case errno.EACCES | errno.EPERM:
-            return ConfigFault("PORT", f"no permission to listen on {where}: ports below 1024 need privileges")
+            return ConfigFault(port_variable, f"no permission to listen on {where}: ports below 1024 need privileges")
         case errno.EADDRNOTAVAIL:
             return ConfigFault("HOST", f"{host!r} is no address of this machine")
         case _:

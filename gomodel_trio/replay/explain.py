@@ -6,13 +6,15 @@ fresh state, so there are no pins, no cooldowns and cursors stand at their start
 
 from typing import Any
 
+import msgspec
+
 from gomodel_trio.config.compile import compile_policy
 from gomodel_trio.config.settings import Settings
 from gomodel_trio.errors import GatewayError
 from gomodel_trio.route.directives import Headers, alias_of, forced_tier, user_path_of
 from gomodel_trio.route.keywords import compile_keywords
-from gomodel_trio.route.names import Kind, Tier, split_target
-from gomodel_trio.route.policy import Alias
+from gomodel_trio.route.names import Kind, TargetId, Tier, split_target
+from gomodel_trio.route.policy import Alias, Policy
 from gomodel_trio.route.score import RULES_VERSION, Verdict, score_request
 from gomodel_trio.route.session import SessionDetector
 from gomodel_trio.state.commands import Decide, Decision, NoTarget, Preview, Stamped, Why
@@ -81,12 +83,11 @@ def _score(settings: Settings, verdict: Verdict) -> dict[str, Any]:
 
 def _resolution(settings: Settings, decide: Decide, api: Api) -> dict[str, Any]:
     policy = compile_policy(settings)
-    decision, _ = step(RoutingState(policy), Stamped(1, 0.0, (0.0, 0.0), Preview(decide)))
+    decision, then = _choice(settings, policy, decide, api)
     shown: dict[str, Any] = {"name": decide.name, "provider": decide.provider}
     if isinstance(decision, NoTarget):
         status = 404 if decision.why in (Why.UNKNOWN, Why.FORBIDDEN) else 503
         return {**shown, "target": None, "why": decision.why.value, "status": status}
-    assert isinstance(decision, Decision)
     virtual = policy.virtual_models.get(decision.source) if decision.source is not None else None
     chosen: dict[str, Any] = {
         **shown,
@@ -95,9 +96,24 @@ def _resolution(settings: Settings, decide: Decide, api: Api) -> dict[str, Any]:
         "candidates": list(decision.candidates),
         "target": decision.target,
         "reason": decision.reason,
-        "then": list(decision.left) if decision.is_failover_allowed else [],
+        "then": then if decision.is_failover_allowed else [],
     }
-    provider, _ = split_target(decision.target)
-    if not adapter_for(settings.providers[provider]).speaks(api.dialect):
-        return {**chosen, "why": "dialect_mismatch", "status": 400}
-    return chosen
+    return chosen if _speaks(settings, decision.target, api) else {**chosen, "why": "dialect_mismatch", "status": 400}
+
+
+def _choice(settings: Settings, policy: Policy, decide: Decide, api: Api) -> tuple[Decision | NoTarget, list[TargetId]]:
+    """The first target, and those after it; in a pool of both dialects the ones that cannot be asked in this one are passed over."""
+    while True:
+        decision, _ = step(RoutingState(policy), Stamped(1, 0.0, (0.0, 0.0), Preview(decide)))
+        if isinstance(decision, NoTarget):
+            return decision, []
+        assert isinstance(decision, Decision)
+        left = [target for target in decision.left if _speaks(settings, target, api)]
+        if not left or _speaks(settings, decision.target, api):
+            return decision, left
+        decide = msgspec.structs.replace(decide, tried=(*decide.tried, decision.target))
+
+
+def _speaks(settings: Settings, target: TargetId, api: Api) -> bool:
+    provider, _ = split_target(target)
+    return adapter_for(settings.providers[provider]).speaks(api.dialect)

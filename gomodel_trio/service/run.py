@@ -10,8 +10,9 @@ Nurseries nest, so stopping runs from the inside out: the door closes, what runs
 """
 
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 import trio
 from trio_util import AsyncBool
@@ -22,16 +23,18 @@ from gomodel_trio.config.settings import Settings
 from gomodel_trio.errors import ConfigurationError
 from gomodel_trio.gateway.app import Gateway
 from gomodel_trio.gateway.deployment import Log, Tools, deploy, known_names
-from gomodel_trio.listen.asgi import AsgiApp
-from gomodel_trio.listen.hypercorn_door import serve_hypercorn
 from gomodel_trio.metrics.catalogue import Metrics
 from gomodel_trio.service.clock import Clock
+from gomodel_trio.service.doors import Doors
 from gomodel_trio.service.facts import facts_sink
 from gomodel_trio.service.signals import watch_signals
 from gomodel_trio.state.actor import Actor
 from gomodel_trio.state.commands import ReplacePolicy
 from gomodel_trio.state.expiry import run_expiry
-from gomodel_trio.upstream.httpx_transport import HttpxTransport
+from gomodel_trio.upstream.h1 import H1Transport
+
+if TYPE_CHECKING:
+    from gomodel_trio.upstream.httpx_transport import HttpxTransport
 
 LAST_WORDS_S = 1.5
 """After the drain: how long the ends of what still ran may take to be written."""
@@ -56,7 +59,7 @@ class Service:
             ConfigurationError: the address cannot be bound.
         """
         clock = Clock()
-        transport = HttpxTransport()
+        transport = _transport(self._settings)
         policy = compile_policy(self._settings)
         metrics = Metrics(known_names(policy))
         draw = self._chance.random
@@ -75,30 +78,28 @@ class Service:
                 await transport.aclose()
 
     async def _edge(self, task_status: trio.TaskStatus[int]) -> None:
-        server = self._settings.server
-        app = AsgiApp(self._gateway.handle, self._handler_failed)
-        door = partial(
-            serve_hypercorn,
-            app,
-            host=server.host,
-            port=server.port,
+        self._doors = Doors(
+            self._settings,
+            self._gateway.handle,
             shutdown_trigger=partial(self._is_draining.wait_value, True),
-            drain_timeout_s=server.shutdown_drain_timeout_s + LAST_WORDS_S,
+            drain_timeout_s=self._settings.server.shutdown_drain_timeout_s + LAST_WORDS_S,
             on_error=self._handler_failed,
         )
         async with trio.open_nursery() as edge:
             await edge.start(partial(watch_signals, on_drain=self._drain, on_force=edge.cancel_scope.cancel, on_reload=self._reload))
             edge.start_soon(self._end_drain)
-            await self._open(door, task_status)
+            await self._open(task_status)
             edge.cancel_scope.cancel()
         self._log.info("stopped")
 
-    async def _open(self, door: Callable[..., Awaitable[object]], task_status: trio.TaskStatus[int]) -> None:
+    async def _open(self, task_status: trio.TaskStatus[int]) -> None:
         async with trio.open_nursery() as nursery:
-            port = await nursery.start(door)
-            host = self._settings.server.host
-            self._log.info("listening", host=host or "all interfaces", port=port, hint=_exposure(self._settings))
-            task_status.started(port)
+            ports = await nursery.start(self._doors.serve)
+            host = self._settings.server.host or "all interfaces"
+            is_tls = self._settings.listen.tls_cert_file is not None or None
+            hint = _exposure(self._settings)
+            self._log.info("listening", host=host, port=ports.http, http2_port=ports.http2, tls=is_tls, hint=hint)
+            task_status.started(ports.http)
 
     # ---- stopping ---------------------------------------------------------------------------------------------------
 
@@ -122,6 +123,7 @@ class Service:
         try:
             settings = self._load()
             deployment = deploy(settings, self._gateway.tools)
+            self._doors.reload_certificates()
         except ConfigurationError as error:
             self._log.error("reload_failed", faults=[str(fault) for fault in error.faults])
             return
@@ -134,6 +136,14 @@ class Service:
         self._gateway.deployment = deployment
         announce(settings, self._log)
         self._log.info("reloaded", needs_restart=unchanged or None)
+
+
+def _transport(settings: Settings) -> "H1Transport | HttpxTransport":
+    if settings.transport == "h1":
+        return H1Transport()
+    from gomodel_trio.upstream.httpx_transport import HttpxTransport
+
+    return HttpxTransport()
 
 
 def announce(settings: Settings, log: Log) -> None:

@@ -8,6 +8,8 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import anthropic
+import openai
 import pytest
 
 from support.gateway_process import GatewayProcess, environment, run_command
@@ -90,6 +92,25 @@ def test_the_demonstration_speaks_both_dialects_and_streams(demo: GatewayProcess
     stream = demo.exchange("POST", "/v1/responses", body={"model": "normal", "input": "hello there", "stream": True})
     assert (stream.is_complete, stream.get("content-type")) == (True, "text/event-stream; charset=utf-8")
     assert "response.completed" in stream.text
+
+
+def test_the_official_sdks_understand_the_demonstration(demo: GatewayProcess) -> None:
+    turn = {"role": "user", "content": "hello there"}
+    with openai.OpenAI(api_key="any", base_url=f"{demo.url}/v1", max_retries=0) as client:
+        assert client.chat.completions.create(model="normal", messages=[turn]).choices[0].message.content == "echo: hello there"
+        with client.chat.completions.stream(model="normal", messages=[turn]) as stream:
+            assert stream.get_final_completion().choices[0].message.content == "echo: hello there"
+        assert client.responses.create(model="normal", input="hello there").output_text == "echo: hello there"
+        with client.responses.stream(model="normal", input=[turn]) as events:
+            assert events.get_final_response().output_text == "echo: hello there"
+        assert [len(row.embedding) for row in client.embeddings.create(model="normal", input=["a", "b"]).data] == [8, 8]
+        assert "normal" in [model.id for model in client.models.list()]
+    with anthropic.Anthropic(api_key="any", base_url=demo.url, max_retries=0) as client:
+        assert client.messages.create(model="normal", max_tokens=9, messages=[turn]).content[0].text == "echo: hello there"
+        with client.messages.stream(model="normal", max_tokens=9, messages=[turn]) as stream:
+            assert stream.get_final_text() == "echo: hello there"
+        assert client.messages.count_tokens(model="normal", messages=[turn]).input_tokens > 0
+        assert "normal" in [model.id for model in client.models.list()]
 
 
 def test_an_operators_own_alias_keeps_its_meaning_in_the_demonstration(tmp_path: Path) -> None:

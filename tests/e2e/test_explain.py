@@ -31,12 +31,16 @@ VARIABLES = {
             "broken": {"easy": "nowhere/x", "hard": "keyless"},
         }
     ),
+    "ANTHROPIC_API_KEY": "sk-never-shown",
+    "ANTHROPIC_BASE_URL": "http://127.0.0.1:1/v1",
+    "RETRY_MAX_RETRIES": "0",
     "PRO_SMART_ROUTING_THRESHOLD": "3",
     "PRO_SMART_ROUTING_KEYWORDS": '["tricky","-root cause"]',
     "VIRTUAL_MODELS": json.dumps(
         [
             {"source": "pool", "strategy": "failover", "targets": [{"model": "echo/echo-small"}, {"model": "echo/echo-large"}]},
             {"source": "keyless", "target": "groq/x"},
+            {"source": "mixed", "strategy": "failover", "targets": [{"model": "anthropic/opus"}, {"model": "echo/echo-small"}]},
             {"source": "private", "target": "echo/echo-small", "user_paths": ["/team"]},
         ]
     ),
@@ -66,6 +70,7 @@ RANGE: list[tuple[str, dict[str, str], dict[str, Any]]] = [
     ("responses", {}, {"model": "normal", "input": "hi", "reasoning": {"effort": "high"}, "prompt_cache_key": "key"}),
     ("messages", {}, says("```\ncode\n```", "claude", max_tokens=9, tools=[{"name": "f"}], metadata={"user_id": '{"session_id":"m-1"}'})),
     ("messages", {}, says("hi", "claude", max_tokens=9)),
+    ("chat", {}, says("hi", "mixed")),
     ("chat", {}, says("hi", "broken")),
     ("chat", {}, says("think hard", "broken")),
     ("chat", {}, says("hi", "no-such-model")),
@@ -122,6 +127,14 @@ def test_every_contribution_is_shown_with_its_evidence_and_they_add_up(tmp_path:
     assert points == {"keywords": 4, "code": 3, "tools": 4, "structured": 2}
     assert (score["score"], score["threshold"], score["verdict"]) == (13, 3, "hard")
     assert "secret_name" not in json.dumps(told)
+
+
+def test_in_a_pool_of_both_dialects_the_first_is_who_can_be_asked(tmp_path: Path) -> None:
+    firsts = {
+        api: explained(tmp_path, api, {}, json.dumps(says("hi", "mixed", max_tokens=9)))[1]["resolution"] for api in ("chat", "messages")
+    }
+    assert (firsts["chat"]["target"], firsts["chat"]["then"]) == ("echo/echo-small", [])
+    assert (firsts["messages"]["target"], firsts["messages"]["then"]) == ("anthropic/opus", ["echo/echo-small"])
 
 
 def test_candidates_and_what_follows_a_failure_are_shown(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from support.conversation import TEXT
-from support.raw_http import Answer
+from support.raw_http import Answer, Connection
 from support.replies import Reply, close_before_head, garbage, json_reply, reset_before_head, sse_reply
-from support.stage import APIS, SERIES, ApiName, Pool, Stage, open_stage
+from support.stage import APIS, SERIES, ApiName, HandUpstream, Pool, Stage, open_stage
 
 pytestmark = pytest.mark.e2e
 
@@ -24,7 +24,7 @@ AT_ONCE_S = 1.0
 """Far more than a failover takes here, and far less than any wait that the gateway might make."""
 
 BY_STATUS: dict[str, tuple[Make, str, str]] = {
-    f"{status}": (lambda pool, status=status: pool.error(status), "fault", "status")  # type: ignore[misc]
+    f"{status}": (lambda pool, status=status: pool.error(status), "fault", "status")
     for status in (408, 424, 425, 500, 501, 502, 503, 504, 520, 522, 524, 529, 599)
 }
 IN_EITHER_KIND: dict[str, tuple[Make, str, str]] = {
@@ -400,6 +400,106 @@ def test_an_error_of_the_other_dialect_is_told_in_the_client_s(stage: Stage) -> 
     assert (answer.json()["type"], answer.json()["error"]["message"]) == ("error", "busy")
 
 
+LIMITED = (
+    b'event: response.failed\ndata: {"type":"response.failed",'
+    b'"response":{"status":"failed","error":{"code":"rate_limit_exceeded","message":"busy"}}}\n\n'
+)
+TOLD_BY_STATUS: dict[str, tuple[dict[ApiName, Reply], int]] = {
+    "an overloaded stream": (
+        {
+            "chat": sse_reply([b'data: {"error":{"message":"busy","type":"server_error","code":503}}\n\n']),
+            "responses": sse_reply(
+                [b'event: error\ndata: {"type":"error","code":"server_is_overloaded","message":"busy","param":null}\n\n']
+            ),
+            "messages": sse_reply([b'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"busy"}}\n\n']),
+        },
+        0,
+    ),
+    "a limited stream": (
+        {
+            "chat": sse_reply([b'data: {"error":{"message":"busy","type":"rate_limit_error","code":"rate_limit_exceeded"}}\n\n']),
+            "responses": sse_reply([LIMITED]),
+            "messages": sse_reply([b'event: error\ndata: {"type":"error","error":{"type":"rate_limit_error","message":"busy"}}\n\n']),
+        },
+        429,
+    ),
+}
+
+
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("name", TOLD_BY_STATUS)
+def test_an_error_event_before_any_content_is_told_by_its_status_where_nobody_else_answers(stage: Stage, name: str, api: ApiName) -> None:
+    replies, status = TOLD_BY_STATUS[name]
+    pool = stage.pool("a", api=api)
+    pool.tell(0, replies[api])
+    answer = pool.ask(stream=True)
+    assert (answer.status == status) if status else (answer.status in (503, 529))
+    assert answer.get("content-type") == "application/json"
+    assert answer.json()["error"]["message"] == "busy"
+    assert pool.log_line()["status"] == answer.status
+
+
+@pytest.mark.parametrize(
+    ("reply", "status"),
+    [
+        (json_reply({"error": {"message": "down", "code": 503}}), 503),
+        (json_reply({"error": {"message": "down", "type": "rate_limit_error", "code": None}}), 429),
+        (json_reply({"error": "down"}), 502),
+        (Reply(200, HTML, (NGINX,)), 502),
+        (Reply(200), 502),
+        (sse_reply([]), 502),
+        (sse_reply([b": nothing\n\n"]), 502),
+    ],
+)
+def test_a_200_that_is_none_is_told_by_the_status_inside_it_or_as_a_502(stage: Stage, reply: Reply, status: int) -> None:
+    pool = stage.pool("a")
+    pool.tell(0, reply)
+    answer = pool.ask()
+    assert (answer.status, answer.get("content-type"), answer.get("x-should-retry")) == (status, "application/json", None)
+    assert "message" in answer.json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("api", "path", "more"), [("chat", "/v1/embeddings", {"input": "x"}), ("messages", "/v1/messages/count_tokens", {"messages": []})]
+)
+def test_embeddings_and_token_counts_fail_over_too(stage: Stage, api: ApiName, path: str, more: dict[str, object]) -> None:
+    pool = stage.pool("a", "b", api=api)
+    pool.tell(0, pool.error(503))
+    answer = stage.gateway.exchange("POST", path, body={"model": pool.name, **more}, headers={"anthropic-version": "2023-06-01"})
+    assert (answer.status, pool.calls(), answer.get("x-gomodel-target")) == (200, "ab", pool.target(1))
+
+
+# ---- connections that went stale ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("when", ["while idle", "over the next request"])
+def test_a_kept_connection_that_died_costs_no_attempt(tmp_path_factory: pytest.TempPathFactory, when: str) -> None:
+    hand = HandUpstream()
+    providers = {"hand": {"type": "openai_compatible", "base_url": f"http://127.0.0.1:{hand.port}/v1", "api_key": "k"}}
+    whole = b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 10\r\n\r\n{"id":"x"}'
+    with contextlib.closing(hand), open_stage(tmp_path_factory.mktemp("stale"), pools={}, extra_providers=providers) as stage:
+
+        def ask(connection: Connection) -> None:
+            connection.request("POST", "/v1/chat/completions", body={"model": "hand/m", "messages": [{"role": "user", "content": "hi"}]})
+
+        with Connection(stage.gateway.port) as first, hand.accept_after(lambda: ask(first)) as kept:
+            kept.read_request()
+            kept.send(whole)
+            assert first.read_answer().status == 200
+            if when == "while idle":
+                kept.close()
+            with Connection(stage.gateway.port) as second:
+                ask(second)
+                if when != "while idle":
+                    kept.read_request()
+                    kept.close()
+                with hand.accept() as fresh:
+                    fresh.read_request()
+                    fresh.send(whole)
+                    answer = second.read_answer()
+        assert (answer.status, answer.get("x-gomodel-attempts")) == (200, "1")
+
+
 # ---- switches -------------------------------------------------------------------------------------------------------
 
 
@@ -412,12 +512,18 @@ def test_a_virtual_model_without_failover_stays_on_its_target(stage: Stage) -> N
 
 
 def test_failover_switched_off_stays_on_the_first_target(tmp_path_factory: pytest.TempPathFactory) -> None:
-    with open_stage(tmp_path_factory.mktemp("off"), {"FAILOVER_ENABLED": "false"}, pools={"ab": 2}) as stage:
+    variables = {"FAILOVER_ENABLED": "false", "HTTP_TIMEOUT": "600ms"}
+    with open_stage(tmp_path_factory.mktemp("off"), variables, pools={"ab": 3}) as stage:
         for stream in (False, True):
             pool = stage.pool("a", "b")
             pool.tell(0, pool.error(500, "no"))
             answer = pool.ask(stream=stream)
             assert (answer.status, pool.calls()) == (500, "a")
+        silent = stage.pool("a", "b")
+        silent.tell(0, silent.whole().held())
+        began = time.monotonic()
+        assert (silent.ask().status, silent.calls()) == (504, "a")
+        assert time.monotonic() - began >= 0.6  # no time is kept for a target that will not be asked
 
 
 def test_the_number_of_targets_after_the_first_can_be_bounded(tmp_path_factory: pytest.TempPathFactory) -> None:

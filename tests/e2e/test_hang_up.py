@@ -81,7 +81,8 @@ def test_a_client_that_leaves_in_the_middle_of_a_stream(stage: Stage, api: ApiNa
     LEAVING[leave](connection)
     assert_let_go(pool, time.monotonic())
     line = pool.log_line()
-    assert (line["bytes"], line["chunks"]) == (len(got), 5)
+    assert line["bytes"] == len(got)
+    assert 1 <= line["chunks"] <= 5  # what had come together is relayed together
     assert pool.outcomes(0) == {"cancelled": 1.0}
     assert pool.calls() == "a"
 

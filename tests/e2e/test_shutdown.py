@@ -252,7 +252,7 @@ def rewrite(stage: Stage, directory: Path, **changes: object) -> None:
     """Write the configuration anew, with these sections changed."""
     config = stage_configuration(stage.upstream.url, {"a": 5, "ab": 5}, ("round_robin",))
     for section, content in changes.items():
-        config[section] = config[section] + content if isinstance(content, list) else {**config.get(section, {}), **content}  # type: ignore[dict-item]
+        config[section] = config[section] + content if isinstance(content, list) else {**config.get(section, {}), **content}
     (directory / "config.yaml").write_text(json.dumps(config), encoding="utf-8")
 
 

@@ -92,7 +92,7 @@ UNTOUCHED: dict[str, list[bytes]] = {
 def test_a_complete_stream_passes_byte_for_byte_and_counts_as_a_success(stage: Stage, name: str, framing: str) -> None:
     pool = stage.pool("a")
     pieces = UNTOUCHED[name]
-    pool.tell(0, Reply(200, sse_reply([]).headers, tuple(pieces), framing=framing))  # type: ignore[arg-type]
+    pool.tell(0, Reply(200, sse_reply([]).headers, tuple(pieces), framing=framing))
     answer = pool.ask(stream=True)
     assert (answer.status, answer.is_complete, answer.body) == (200, True, b"".join(pieces))
     line = pool.log_line()
@@ -456,6 +456,21 @@ def test_a_whole_answer_to_a_request_for_a_stream_passes_as_it_is(stage: Stage) 
     pool.tell(0, pool.whole())
     answer = pool.ask(stream=True)
     assert (answer.get("content-type"), answer.body) == ("application/json", pool.whole().body)
+
+
+@pytest.mark.parametrize("framing", ["length", "chunked"])
+def test_a_whole_answer_too_large_to_hold_is_handed_on_as_it_comes(stage: Stage, framing: str) -> None:
+    pool = stage.pool("a")
+    body = (b'{"id":"x","data":"', *[b"0123456789abcdef" * 65_536] * 24, b'"}')
+    pool.tell(0, Reply(200, (("content-type", "application/json"),), body, framing))
+    answer = pool.ask(timeout_s=30.0)
+    assert answer.is_complete
+    assert answer.body == b"".join(body)
+    pool.tell(0, Reply(200, (("content-type", "application/json"),), body, framing).cut_after(22))
+    answer = pool.ask(timeout_s=30.0)
+    assert not answer.is_complete
+    assert b"".join(body).startswith(answer.body)
+    assert pool.log_line()["outcome"] == "fault"
 
 
 def test_a_stream_that_nobody_asked_for_passes_as_it_is(stage: Stage) -> None:

@@ -148,6 +148,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
 
 @pytest.fixture
 def stand(running: Stand) -> Iterator[Stand]:
+    running.upstream.forget()
     running.first = len(running.upstream.requests)
     yield running
     running.replies.clear()

@@ -53,7 +53,7 @@ async def test_an_origin_at_its_limit_does_not_hold_up_another(autojump_clock: t
 
 async def test_nobody_overtakes_those_who_wait(autojump_clock: trio.testing.MockClock) -> None:
     pool = pool_of(1)
-    first = pool.try_take(A)
+    first = pool.try_take(A, trio.current_time())
     assert first is not None
     got: list[Slot] = []
 
@@ -63,9 +63,9 @@ async def test_nobody_overtakes_those_who_wait(autojump_clock: trio.testing.Mock
     async with trio.open_nursery() as nursery:
         nursery.start_soon(wait)
         await trio.testing.wait_all_tasks_blocked()
-        assert pool.try_take(A) is None
+        assert pool.try_take(A, trio.current_time()) is None
         first.end()
-        assert pool.try_take(A) is None
+        assert pool.try_take(A, trio.current_time()) is None
     assert pool.in_use_count == 1
     got[0].end()
     assert pool.in_use_count == 0
@@ -74,7 +74,7 @@ async def test_nobody_overtakes_those_who_wait(autojump_clock: trio.testing.Mock
 @pytest.mark.parametrize("is_granted", ["never", "before", "after"])
 async def test_whoever_stops_waiting_takes_no_place_with_it(is_granted: str, autojump_clock: trio.testing.MockClock) -> None:
     pool = pool_of(1)
-    first = pool.try_take(A)
+    first = pool.try_take(A, trio.current_time())
     assert first is not None
 
     async def wait() -> None:
@@ -90,7 +90,7 @@ async def test_whoever_stops_waiting_takes_no_place_with_it(is_granted: str, aut
             if is_granted == "after":
                 first.end()
     first.end()
-    again = pool.try_take(A)
+    again = pool.try_take(A, trio.current_time())
     assert again is not None
     again.end()
     assert pool.in_use_count == 0
@@ -111,7 +111,7 @@ async def test_the_longest_idle_makes_room_in_total_and_within_its_origin(autoju
     for (made, _), key in zip(kept, (A, B, A, B), strict=True):
         pool.keep(key, made)
         await trio.sleep(1)
-    slot = pool.try_take(Key(A.origin, b"another"))
+    slot = pool.try_take(Key(A.origin, b"another"), trio.current_time())
     assert slot is not None
     pool.make_room(A)
     assert [made.is_alive() for made, _ in kept] == [False, True, True, True]
@@ -129,11 +129,11 @@ async def test_the_last_kept_is_the_first_used_and_an_expired_one_is_not(autojum
     pool.keep(A, old)
     await trio.sleep(20)
     pool.keep(A, new)
-    slot = pool.try_take(A)
+    slot = pool.try_take(A, trio.current_time())
     assert slot is not None
     assert slot.connection is new
     await trio.sleep(10)
-    other = pool.try_take(A)
+    other = pool.try_take(A, trio.current_time())
     assert other is not None
     assert (other.connection, pool.idle_count) == (None, 0)
     slot.drop()

@@ -74,6 +74,11 @@ class FakeUpstream:
         """Answer everything with this, after what is queued; None: by default again."""
         self._always = reply
 
+    def forget(self) -> None:
+        """Answer as untold again; `rule` stays."""
+        self._queue.clear()
+        self._always = None
+
     def wait_until(self, is_so: Callable[["FakeUpstream"], bool], timeout_s: float = 5.0) -> None:
         """Block this thread until it is so; asked after every change. Not for the fake's own thread.
 

@@ -1,4 +1,4 @@
-"""Mutation fuzzing of what reads HTTP: a target says what a case is fed to and what must hold; every case can be had again by its number."""
+"""Mutation fuzzing of what reads HTTP. A target says what a case is fed to and what must hold; a case can be had again by its number."""
 
 import gc
 import os
@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from typing import Protocol
 
 TOKENS = [
-    b"\r\n", b"\n", b"\r", b"\r\n\r\n", b"\n\n", b"\0", b"\t", b" ", b"  ", b":", b";", b",", b"\x0b", b"\x7f", b"\x80", b"\xff", b"%", b"#", b"?", b"*",
-    b"0", b"1", b"5", b"-1", b"+5", b"0x5", b"05", b"5, 5", b"00000000000000005", b"18446744073709551616", b"ffffffffffffffff", b"0\r\n\r\n",
-    b"content-length: 5\r\n", b"Content-Length: 0\r\n", b"transfer-encoding: chunked\r\n", b"Transfer-Encoding: xchunked\r\n", b"transfer-encoding:",
-    b"chunked", b"identity", b"gzip, chunked", b"chunked, chunked", b"connection: close\r\n", b"connection: keep-alive\r\n", b"connection: upgrade\r\n",
-    b"upgrade: websocket\r\n", b"expect: 100-continue\r\n", b"host: y\r\n", b"host:\r\n", b" x: folded\r\n", b": empty\r\n", b"HTTP/1.0", b"HTTP/1.1",
-    b"HTTP/2.0", b"HTTP/0.9", b"GET ", b"HEAD ", b"POST ", b"OPTIONS * ", b"CONNECT a:1 ", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"http://a/", b"x" * 300,
+    b"\r\n", b"\n", b"\r", b"\r\n\r\n", b"\n\n", b"\x00", b"\t", b" ", b"  ", b":", b";", b",", b"\x0b", b"\x7f", b"\x80", b"\xff",
+    b"%", b"#", b"?", b"*", b"0", b"1", b"5", b"-1", b"+5", b"0x5", b"05", b"5, 5", b"00000000000000005", b"18446744073709551616",
+    b"ffffffffffffffff", b"0\r\n\r\n", b"content-length: 5\r\n", b"Content-Length: 0\r\n", b"transfer-encoding: chunked\r\n",
+    b"Transfer-Encoding: xchunked\r\n", b"transfer-encoding:", b"chunked", b"identity", b"gzip, chunked", b"chunked, chunked",
+    b"connection: close\r\n", b"connection: keep-alive\r\n", b"connection: upgrade\r\n", b"upgrade: websocket\r\n",
+    b"expect: 100-continue\r\n", b"host: y\r\n", b"host:\r\n", b" x: folded\r\n", b": empty\r\n", b"HTTP/1.0", b"HTTP/1.1", b"HTTP/2.0",
+    b"HTTP/0.9", b"GET ", b"HEAD ", b"POST ", b"OPTIONS * ", b"CONNECT a:1 ", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"http://a/",
+    b"x" * 300,
 ]  # fmt: skip
 """What separates, frames and confuses."""
 

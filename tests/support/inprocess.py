@@ -19,6 +19,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import trio
+import trio.testing
 
 from gomodel_trio.config.compile import compile_policy
 from gomodel_trio.config.load import load_settings
@@ -406,3 +407,13 @@ async def open_gateway(
         assert [sent for sent in transport.sent if sent.response is not None and sent.response.closed_at_s is None] == []
         assert actor.callback_failures == actor.tell_failures == 0
         nursery.cancel_scope.cancel()
+
+
+def make_deployment(variables: dict[str, str] | None = None, sections: dict[str, Any] | None = None) -> Deployment:
+    """A deployment by itself, for what only reads it; sections as in `make_settings`."""
+    settings = make_settings(variables, sections)
+
+    async def make() -> Deployment:
+        return deploy(settings, make_tools(settings)[0])
+
+    return trio.run(make, clock=trio.testing.MockClock())

@@ -9,7 +9,7 @@ import itertools
 import json
 import socket
 from collections import defaultdict, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -235,6 +235,11 @@ class HandUpstream:
             TimeoutError: nobody came within 5 s.
         """
         return HandConnection(self._listener.accept()[0])
+
+    def accept_after(self, act: Callable[[], object]) -> "HandConnection":
+        """Do something that makes the gateway connect, and take the connection."""
+        act()
+        return self.accept()
 
     def close(self) -> None:
         """Stop listening."""

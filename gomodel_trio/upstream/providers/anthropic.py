@@ -39,6 +39,6 @@ class Anthropic:
         own = own_headers(self.settings)
         if key is not None:
             own.append((b"x-api-key", key.reveal().encode("utf-8")))
-        if not any(name == b"anthropic-version" for name, _ in passed):
+        if not any(name == b"anthropic-version" for name, _ in [*passed, *own]):
             own.append((b"anthropic-version", (self.settings.api_version or "").encode("latin-1") or DEFAULT_VERSION))
         return merged(passed, own)

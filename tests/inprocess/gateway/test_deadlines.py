@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 from gomodel_trio.upstream.transport import TransportError, TransportFault
-from support.inprocess import CHAT_BODY, CHAT_EVENTS, FOREVER, Play, open_gateway, pool, refusing, streaming
+from support.inprocess import CHAT_BODY, CHAT_EVENTS, FOREVER, FakeResponder, Play, open_gateway, pool, refusing, streaming
 
 ROLE, CONTENT, FINISH, DONE = CHAT_EVENTS
 SILENT = Play(silence=FOREVER)
@@ -206,6 +206,20 @@ async def test_what_is_held_goes_out_five_seconds_after_the_head(autojump_clock:
         assert (answer.head_at_s, answer.writes[0]) == (at(7), (at(7), ROLE))
         assert answer.writes[1] == (at(102), CONTENT)
         assert (answer.body, answer.ending) == (b"".join(CHAT_EVENTS), "ended")
+
+
+async def test_content_that_comes_while_the_held_part_is_being_written_waits_its_turn(autojump_clock: trio.testing.MockClock) -> None:
+    async with open_gateway() as inside:
+        inside.transport.tell("a", streaming(ROLE, 6.0, CONTENT, FINISH, DONE))
+        answer = await inside.ask({"model": "a/m", "stream": True}, responder=FakeResponder(write_s=2.0))
+        assert answer.writes == [(at(7), ROLE), (at(9), CONTENT), (at(11), FINISH), (at(13), DONE)]
+
+
+async def test_a_stream_that_is_none_but_says_an_error_fails_over(autojump_clock: trio.testing.MockClock) -> None:
+    async with open_gateway(pool("a", "b")) as inside:
+        inside.transport.tell("a", streaming(b'{"error":{"message":"overloaded",', b'"code":503}}'))
+        answer = await inside.ask({"stream": True})
+        assert (answer.status, answer.body, inside.transport.calls) == (200, b"".join(CHAT_EVENTS), "ab")
 
 
 async def test_after_five_seconds_a_failure_is_told_in_the_stream_and_nobody_else_is_asked(

@@ -133,6 +133,20 @@ async def test_a_front_door_that_cannot_write_a_slowed_stream_ends_the_request_q
         assert inside.log.of("internal_error") == []
 
 
+async def test_a_front_door_that_cannot_write_what_was_held_ends_the_request_at_once(autojump_clock: trio.testing.MockClock) -> None:
+    async with open_gateway(pool("a", "b")) as inside:
+        inside.transport.tell("a", streaming(ROLE, FOREVER, silence=2.0))
+        answer = FakeResponder()
+        answer.is_gone = True
+        start_s = trio.current_time()
+        await inside.handle(request({"stream": True}), answer)
+        assert trio.current_time() - start_s == pytest.approx(7.0)
+        assert inside.log.of("request")[0]["outcome"] == "client_cancelled"
+        assert inside.log.of("internal_error") == []
+        (ended,) = await inside.attempts_ended()
+        assert ended.outcome is Outcome.CLIENT
+
+
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_front_door_that_cannot_write_any_more_ends_the_request_quietly(
     autojump_clock: trio.testing.MockClock, stream: bool
@@ -303,15 +317,18 @@ async def test_a_request_under_way_keeps_the_configuration_it_began_with(autojum
         assert (answer.status, inside.transport.calls) == (200, "ab")
 
 
+@pytest.mark.parametrize(("legs", "status"), [(("new",), 503), (("new", "a"), 200)])
 async def test_a_target_whose_provider_a_reload_brought_is_not_served_by_the_old_deployment(
-    autojump_clock: trio.testing.MockClock,
+    autojump_clock: trio.testing.MockClock, legs: tuple[str, ...], status: int
 ) -> None:
     async with open_gateway(pool("a", "b")) as inside:
         sections = {"providers": {"new": {"type": "openai_compatible", "base_url": "http://new.test/v1"}}}
-        fresh = deploy(make_settings(pool("new", "a"), sections), inside.gateway.tools)
+        fresh = deploy(make_settings(pool(*legs), sections), inside.gateway.tools)
         inside.actor.tell(ReplacePolicy(fresh.policy))
         answer = await inside.ask()
-        assert (answer.status, answer.json()["error"]["code"], answer.header(b"retry-after")) == (503, "service_unavailable", "1")
+        assert (answer.status, inside.transport.calls) == (status, "a" if status == 200 else "")
+        if status == 503:
+            assert (answer.json()["error"]["code"], answer.header(b"retry-after")) == ("service_unavailable", "1")
 
 
 # ---- a part of ours fails -------------------------------------------------------------------------------------------

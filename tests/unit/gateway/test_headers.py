@@ -127,3 +127,20 @@ def test_an_answers_own_framing_and_account_headers_stay_here() -> None:
         (b"request-id", b"req_1"),
         (b"content-encoding", b"gzip"),
     ]
+
+
+@pytest.mark.parametrize("name", [b":authority", b"sec-fetch-mode", b"proxy-foo", b"x-gomodel-anything"])
+def test_whole_families_of_headers_stay_here(name: bytes) -> None:
+    assert for_upstream([(name, b"x")]) == []
+
+
+def test_a_mixed_accept_encoding_keeps_its_weights() -> None:
+    assert for_upstream([(b"accept-encoding", b"zstd;q=1, gzip;q=0.5 ,identity;q=0")]) == [
+        (b"accept-encoding", b"gzip;q=0.5, identity;q=0")
+    ]
+
+
+def test_what_an_upstreams_connection_header_names_stays_here() -> None:
+    assert for_client([(b"connection", b"X-Hop, close"), (b"x-hop", b"1"), (b"proxy-status", b"x"), (b"x-kept", b"1")]) == [
+        (b"x-kept", b"1")
+    ]

@@ -152,5 +152,9 @@ def test_a_host_that_is_missing_repeated_or_none_is_refused(fields: bytes) -> No
     assert refused(b"GET / HTTP/1.1\r\n" + fields + b"\r\n") == 400
 
 
+def test_a_head_without_its_empty_line_is_refused() -> None:
+    assert refused(b"GET / HTTP/1.0\r\nconnection: keep-") == 400
+
+
 def test_the_asterisk_is_for_options() -> None:
     assert parse(b"OPTIONS * HTTP/1.1\r\nhost: x\r\n\r\n").path == "*"

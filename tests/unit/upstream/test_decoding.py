@@ -37,7 +37,9 @@ def test_an_unknown_coding_has_no_decoder() -> None:
     assert decoder_for("br") is None
 
 
-@pytest.mark.parametrize(("coding", "body"), [("gzip", gzip.compress(TEXT)), ("deflate", zlib.compress(TEXT)), ("deflate", raw_deflate(TEXT))])
+@pytest.mark.parametrize(
+    ("coding", "body"), [("gzip", gzip.compress(TEXT)), ("deflate", zlib.compress(TEXT)), ("deflate", raw_deflate(TEXT))]
+)
 def test_a_whole_body_inflates_up_to_the_limit(coding: str, body: bytes) -> None:
     assert inflate_whole(body, coding, len(TEXT)) == TEXT
     assert inflate_whole(body, coding, len(TEXT) - 1) is None
@@ -52,3 +54,17 @@ def test_a_bomb_is_refused_without_being_inflated() -> None:
 @pytest.mark.parametrize("body", [b"", b"garbage", gzip.compress(TEXT)[:-4], gzip.compress(TEXT) + b"tail"])
 def test_a_damaged_unfinished_or_padded_body_is_refused(body: bytes) -> None:
     assert inflate_whole(body, "gzip", 10_000) is None
+
+
+def test_a_whole_body_without_a_coding_has_the_same_limit() -> None:
+    assert inflate_whole(TEXT, "identity", len(TEXT)) == TEXT
+    assert inflate_whole(TEXT, "identity", len(TEXT) - 1) is None
+
+
+def test_a_whole_body_in_an_unknown_coding_is_the_callers_mistake() -> None:
+    with pytest.raises(KeyError):
+        inflate_whole(TEXT, "br", 10_000)
+
+
+def test_a_damaged_deflate_body_is_refused_either_way() -> None:
+    assert inflate_whole(b"\xff\xff\xff", "deflate", 10_000) is None
