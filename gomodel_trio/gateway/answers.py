@@ -4,6 +4,7 @@ Layer: gateway. Source: behaviour.md §3 (response headers), §6 (everything fai
 """
 
 import math
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -54,6 +55,7 @@ def own_headers(record: RequestRecord) -> Headers:
     return headers
 
 
+@lru_cache(maxsize=4096)
 def header_value(text: str) -> bytes:
     """A name as a header value: UTF-8, control characters replaced, and no longer than any client's limit on headers."""
     return "".join(char if char.isprintable() else "?" for char in text[:_LONGEST_VALUE]).encode("utf-8", "replace")

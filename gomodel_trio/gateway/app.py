@@ -38,15 +38,12 @@ class Gateway:
         self.tools = tools
         self.deployment = deployment
         self.is_draining = False
-        self._running: set[trio.CancelScope] = set()
-
-    def end_running(self) -> None:
-        """End what still runs: streams with an error event, the others with a 503. For the end of the drain."""
-        for scope in self._running:
-            scope.cancel()
 
     async def handle(self, request: Request, responder: Responder) -> None:
-        """Serve one request to its end; raises nothing but what its task must see (cancellation)."""
+        """Serve one request to its end; raises nothing but what its task must see (cancellation).
+
+        Cancelled by anything but the client's departure, the drain is over: streams end with an error event then, the others with a 503.
+        """
         record = RequestRecord(
             request_id=request_id_of(request.headers),
             method=request.method,
@@ -57,19 +54,16 @@ class Gateway:
         is_counted = not _is_probe(request.path, self.deployment.settings.server.base_path)
         if is_counted:
             self.tools.metrics.request_started()
-        scope = trio.CancelScope()
-        self._running.add(scope)
         try:
-            with scope:
-                await self._answer(self.deployment, request, responder, record)
-            if scope.cancelled_caught:
-                await self._stop(request, responder, record)
+            await self._answer(self.deployment, request, responder, record)
         except BaseException:
             # Only what ends the task gets here: a cancellation, by itself or in the group of a nursery on its way.
-            record.outcome, record.status = ("client_cancelled", 499) if request.is_disconnected else ("stopped", 503)
+            if request.is_disconnected:
+                record.outcome, record.status = "client_cancelled", 499
+            else:
+                await self._stop(request, responder, record)
             raise
         finally:
-            self._running.discard(scope)
             self._account(record, is_counted=is_counted)
 
     # ---- answering --------------------------------------------------------------------------------------------------
@@ -157,7 +151,7 @@ class Gateway:
 
     async def _stop(self, request: Request, responder: Responder, record: RequestRecord) -> None:
         """The drain is over and this request was not: say so, briefly."""
-        record.outcome = "stopped"
+        record.outcome, record.status = "stopped", 503
         message = "The gateway is shutting down."
         with trio.move_on_after(_LAST_WORDS_S, shield=True), suppress(ClientGone):
             if not responder.has_started:

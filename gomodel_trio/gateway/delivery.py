@@ -154,7 +154,7 @@ class Delivery:
                 self._request(adapter, body, key),
                 self._question,
                 now_epoch_s=self.tools.clock.epoch_s(),
-                on_head=self.lease.first_byte,
+                on_head=self.lease.head,
             )
         if scope.cancelled_caught:
             return failure_of_timeout()

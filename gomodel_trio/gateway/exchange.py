@@ -104,7 +104,8 @@ class Exchange:
                 decision = lease.decision
                 if isinstance(decision, NoTarget):
                     return await self._without_target(decision, last, first)
-                decision = msgspec.structs.replace(decision, left=tuple(filter(self._speaks, decision.left)))
+                if decision.left and not all(map(self._speaks, decision.left)):
+                    decision = msgspec.structs.replace(decision, left=tuple(filter(self._speaks, decision.left)))
                 if decision.left and not self._speaks(decision.target):
                     decide = _asking(first, (*decide.tried, decision.target), None)
                     continue

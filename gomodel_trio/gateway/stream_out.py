@@ -37,6 +37,8 @@ from gomodel_trio.wire.observer import Observer
 
 HOLD_S: Final = 5.0
 HOLD_BYTES: Final = 64 << 10
+_DEADLINE_GRAIN: Final = 1e-3
+"""The share of the idle limit within which its deadline is not moved again: moving it costs more than all else a chunk does."""
 HOLD_BYTES_WITH_TIMEOUT: Final = 4 << 20
 """With HTTP_FIRST_EVENT_TIMEOUT the operator chose to wait; the bytes stay bounded."""
 
@@ -191,7 +193,8 @@ class Relay:
     async def _relay(self) -> RelayEnd:
         """Forward until the end; only the upstream's silence counts as a stall, a slow client holds the upstream back."""
         is_writing = False
-        with trio.CancelScope(deadline=trio.current_time() + self._limits.idle_s) as scope:
+        idle_s, set_at_s = self._limits.idle_s, trio.current_time()
+        with trio.CancelScope(deadline=set_at_s + idle_s) as scope:
             while True:
                 chunk, self._pending = (self._pending if self._pending is not None else await self._read()), None
                 if isinstance(chunk, Failure) or not chunk:
@@ -200,8 +203,8 @@ class Relay:
                 is_writing = True
                 await self._write(chunk)
                 is_writing = False
-                if has_progressed:
-                    scope.deadline = trio.current_time() + self._limits.idle_s
+                if has_progressed and (now_s := trio.current_time()) - set_at_s > idle_s * _DEADLINE_GRAIN:
+                    scope.deadline, set_at_s = now_s + idle_s, now_s
         if scope.cancelled_caught:
             return self._gave_up_on_client() if is_writing else await self._stalled()
         return await self._ended(chunk if isinstance(chunk, Failure) else None)

@@ -48,7 +48,8 @@ class Metrics:
         self._routing = CollectorRegistry()
         self._requests = self._counter(families.REQUESTS)
         self._durations = self._histogram(families.REQUEST_DURATION)
-        self._requests_in_flight = self._gauge(families.REQUESTS_IN_FLIGHT).child()
+        self._requests_running = 0
+        self._gauge(families.REQUESTS_IN_FLIGHT).child().set_function(lambda: self._requests_running)
         self._tier_requests = self._counter(families.TIER_REQUESTS)
         self._tier_escalations = self._counter(families.TIER_ESCALATIONS)
         self._tier_score = self._histogram(families.TIER_SCORE)
@@ -70,7 +71,7 @@ class Metrics:
 
     def request_started(self) -> None:
         """Count a request in; each is counted out by one `request_finished`."""
-        self._requests_in_flight.inc()
+        self._requests_running += 1
 
     def request_finished(
         self, *, provider: str | None, model: str | None, endpoint: str, status: int | None, is_stream: bool, duration_s: float
@@ -80,7 +81,7 @@ class Metrics:
         `provider` and `model` are of the target that answered, None if there was none. `endpoint`: `Api.path`, `/models` or `/p`. `status`:
         what the client was sent, 499 if it hung up; None if no upstream answered at all. `duration_s`: for streams up to the first byte.
         """
-        self._requests_in_flight.dec()
+        self._requests_running -= 1
         known_provider, known_model = self._provider_and_model(provider, model)
         known_endpoint = endpoint if endpoint in ENDPOINTS else OTHER
         stream = "true" if is_stream else "false"

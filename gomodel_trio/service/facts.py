@@ -16,47 +16,34 @@ def facts_sink(metrics: Metrics, log: Log) -> Callable[[Sequence[commands.Fact]]
 
     def take(facts: Sequence[commands.Fact]) -> None:
         for fact in facts:
-            _count(metrics, fact)
-            _tell(log, fact)
+            _take(metrics, log, fact)
 
     return take
 
 
-def _count(metrics: Metrics, fact: commands.Fact) -> None:
-    match fact:
-        case commands.TierEscalated(alias=alias):
-            metrics.tier_escalated(alias)
-        case commands.TierPinsCounted(count=count):
-            metrics.tier_pins_counted(count)
-        case commands.CooldownStarted(target=target, reason=reason):
-            metrics.cooldown_started(target, reason)
-        case commands.CooldownEnded(target=target):
-            metrics.cooldown_ended(target)
-        case commands.PinReleased():
-            metrics.pin_released()
+def _take(metrics: Metrics, log: Log, fact: commands.Fact) -> None:
+    match fact:  # the frequent ones first
+        case commands.InFlightChanged():
+            metrics.in_flight_changed(fact.target, fact.count)
+        case commands.AttemptEnded():
+            metrics.attempt_ended(fact.target, fact.outcome, fact.cause)
         case commands.PinHonored():
             metrics.pin_honored()
+        case commands.TierPinsCounted():
+            metrics.tier_pins_counted(fact.count)
+        case commands.TierEscalated():
+            metrics.tier_escalated(fact.alias)
+            log.info("tier_escalated", alias=fact.alias)
+        case commands.PinReleased():
+            metrics.pin_released()
+            log.info("pin_released", virtual_model=fact.source)
+        case commands.CooldownStarted():
+            metrics.cooldown_started(fact.target, fact.reason)
+            log.info("cooldown_started", target=fact.target, reason=fact.reason.value, for_s=round(fact.for_s, 3))
+        case commands.CooldownEnded():
+            metrics.cooldown_ended(fact.target)
+            log.info("cooldown_ended", target=fact.target)
         case commands.PinExpired():
-            pass
-        case commands.AttemptEnded(target=target, outcome=outcome, cause=cause):
-            metrics.attempt_ended(target, outcome, cause)
-        case commands.InFlightChanged(target=target, count=count):
-            metrics.in_flight_changed(target, count)
+            log.debug("pins_expired", kind=fact.kind, count=fact.count)
         case _:
             assert_never(fact)
-
-
-def _tell(log: Log, fact: commands.Fact) -> None:
-    match fact:
-        case commands.CooldownStarted(target=target, reason=reason, for_s=for_s):
-            log.info("cooldown_started", target=target, reason=reason.value, for_s=round(for_s, 3))
-        case commands.CooldownEnded(target=target):
-            log.info("cooldown_ended", target=target)
-        case commands.TierEscalated(alias=alias):
-            log.info("tier_escalated", alias=alias)
-        case commands.PinReleased(source=source):
-            log.info("pin_released", virtual_model=source)
-        case commands.PinExpired(kind=kind, count=count):
-            log.debug("pins_expired", kind=kind, count=count)
-        case _:
-            pass

@@ -60,6 +60,8 @@ class Log:
         self._has_colours = has_colours
         self._is_journal = is_journal
         self._wall = wall
+        self._stamped_second = -1
+        self._stamp_head = ""
 
     def debug(self, event: str, **fields: Any) -> None:
         """Say what helps to find a fault."""
@@ -114,7 +116,11 @@ class Log:
         return " ".join(words if self._is_journal else [self._stamp(), *words])
 
     def _stamp(self) -> str:
-        return datetime.fromtimestamp(self._wall(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        second, milliseconds = divmod(int(self._wall() * 1000), 1000)
+        if second != self._stamped_second:
+            self._stamped_second = second
+            self._stamp_head = datetime.fromtimestamp(second, UTC).isoformat().replace("+00:00", "")
+        return f"{self._stamp_head}.{milliseconds:03d}Z"
 
 
 def open_log(settings: LogSettings, environment: Mapping[str, str]) -> Log:

@@ -22,7 +22,7 @@ def open_lease(actor: Actor, decide: Decide) -> "Lease":
 class Lease:
     """One attempt in flight. Its methods are synchronous and safe after the end."""
 
-    __slots__ = ("_actor", "_decide", "_has_first_byte", "_is_open", "decision")
+    __slots__ = ("_actor", "_decide", "_has_first_byte", "_has_head", "_is_open", "decision")
 
     decision: Decision | NoTarget
 
@@ -31,6 +31,7 @@ class Lease:
         self._decide = decide
         self._is_open = False
         self._has_first_byte = False
+        self._has_head = False
 
     async def __aenter__(self) -> "Lease":
         # Nothing may be awaited between the reply and the end of this method, or a cancelled asker would leak what it was given.
@@ -41,8 +42,12 @@ class Lease:
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         self.finish(Outcome.CLIENT)
 
+    def head(self) -> None:
+        """Note that a whole answer has begun with a 2xx. It is told only if the client leaves before its end: else the end says more."""
+        self._has_head = True
+
     def first_byte(self) -> None:
-        """Tell that the target answered 2xx: a stream's first content event, or the head of a unary answer."""
+        """Tell that the target answered 2xx: a stream's first content event."""
         if self._is_open and not self._has_first_byte and isinstance(self.decision, Decision):
             self._has_first_byte = True
             self._actor.tell(FirstByte(self.decision.lease))
@@ -50,5 +55,7 @@ class Lease:
     def finish(self, outcome: Outcome, *, cause: Cause = Cause.NONE, retry_after_s: float | None = None) -> None:
         """End the attempt; only the first call counts."""
         if self._is_open and isinstance(self.decision, Decision):
+            if self._has_head and outcome is Outcome.CLIENT:
+                self.first_byte()
             self._is_open = False
             self._actor.tell(Finish(self.decision.lease, outcome, cause, retry_after_s))

@@ -26,7 +26,7 @@ class Api(StrEnum):
     @property
     def dialect(self) -> Dialect:
         """The dialect its requests and errors are in."""
-        return Dialect.ANTHROPIC if self in (Api.MESSAGES, Api.COUNT_TOKENS) else Dialect.OPENAI
+        return Dialect.ANTHROPIC if self in _ANTHROPIC else Dialect.OPENAI
 
     @property
     def is_scored(self) -> bool:
@@ -39,6 +39,7 @@ class Api(StrEnum):
         return _PATHS[self]
 
 
+_ANTHROPIC: Final = frozenset({Api.MESSAGES, Api.COUNT_TOKENS})
 _SCORED: Final = frozenset({Api.CHAT, Api.RESPONSES, Api.MESSAGES})
 _PATHS: Final = {
     Api.CHAT: "/chat/completions",

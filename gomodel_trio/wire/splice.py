@@ -19,7 +19,16 @@ from gomodel_trio.wire.scan import SHORT_STRING, SPACE, members
 _KEY = re.compile(SPACE + rb"[{,]" + SPACE + rb"(" + SHORT_STRING + rb")" + SPACE + rb":" + SPACE, re.DOTALL)
 _CLOSE = re.compile(SPACE + rb"\}" + SPACE + rb"\Z")
 _NAMES: Final = ("model", "provider")
+_MODEL_KEY: Final = b'"model"'
+_COLON = re.compile(SPACE + rb":" + SPACE)
 _values = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+class _Model(msgspec.Struct):
+    model: msgspec.Raw = msgspec.Raw()
+
+
+_model = msgspec.json.Decoder(_Model)
 
 _Place = tuple[str, int, int, int]
 """A member: its name, the offsets of its key and value, and behind its value."""
@@ -49,6 +58,9 @@ def rewrite(body: bytes, *, model: str | None = None, drop_provider: bool = Fals
     Raises:
         ValueError: the body is no object, or a model is given and there is no `model` to replace.
     """
+    only = _only_model(body) if model is not None and not drop_provider else None
+    if only is not None and model is not None:
+        return b"%b%b%b" % (body[: only[0]], _encode(model), body[only[1] :])
     places = _walk(body)
     if places is None:
         places = _scan(body)
@@ -63,6 +75,24 @@ def rewrite(body: bytes, *, model: str | None = None, drop_provider: bool = Fals
         if cuts:
             edits = sorted([*edits, *cuts])
     return _apply(body, edits)
+
+
+def _only_model(body: bytes) -> tuple[int, int] | None:
+    """Find the value of `model` where the word stands in the body but once and no key can be spelled with escapes; None elsewhere.
+
+    Quotes inside strings are escaped, so the one place is a whole string; and as the object has a `model`, it is that key.
+    """
+    key_at = body.find(_MODEL_KEY)
+    if key_at < 0 or body.find(_MODEL_KEY, key_at + 1) >= 0 or b"\\u006" in body:
+        return None
+    try:
+        value = _model.decode(body).model
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    colon = _COLON.match(body, key_at + len(_MODEL_KEY))
+    if not value or colon is None or not body.startswith(value, colon.end()):
+        return None
+    return colon.end(), colon.end() + len(value)
 
 
 def _apply(body: bytes, edits: list[tuple[int, int, bytes]]) -> bytes:

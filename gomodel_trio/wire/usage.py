@@ -47,7 +47,10 @@ def read_usage(raw: object) -> Usage | None:
 
 
 def _first(*counts: int | None) -> int | None:
-    return next((count for count in counts if count is not None), None)
+    for count in counts:
+        if count is not None:
+            return count
+    return None
 
 
 def _count(raw: dict[str, Any], *names: str) -> int | None:
@@ -59,7 +62,11 @@ def _count(raw: dict[str, Any], *names: str) -> int | None:
 
 
 def _object(raw: dict[str, Any], *names: str) -> dict[str, Any]:
-    return next((value for name in names if isinstance(value := raw.get(name), dict)), {})
+    for name in names:
+        value = raw.get(name)
+        if isinstance(value, dict):
+            return value
+    return {}
 
 
 _NOTHING = Usage()

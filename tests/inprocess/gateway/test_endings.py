@@ -188,7 +188,7 @@ async def stopped(inside: Inside, sent: FakeRequest, answer: FakeResponder | Non
     async with trio.open_nursery() as nursery:
         nursery.start_soon(inside.handle, sent, answer)
         await trio.sleep(after_s)
-        inside.gateway.end_running()
+        nursery.cancel_scope.cancel()  # as a front door does when the drain is over
     return answer
 
 
