@@ -372,6 +372,15 @@ FAMILIES = (
         help="Azure's `api-version`; `2024-10-21` without it, none for a base URL that ends in `/v1`.",
     ),
     Family(
+        pattern="<TYPE>[_SUFFIX]_HTTP2", kind=_B, section=_PROVIDERS, default="false", yaml="providers.<name>.http2",
+        help="Offer the provider HTTP/2 over TLS; it goes on with HTTP/1.1 where the provider does not speak it.",
+    ),
+    Family(
+        pattern="<TYPE>[_SUFFIX]_PROXY_URL", kind=_X, section=_PROVIDERS, yaml="providers.<name>.proxy_url",
+        help="Proxy to reach the provider by, `http://` or `https://`, with credentials or not: `http://user:password@proxy:3128`. "
+        "Without it: as HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY say.",
+    ),
+    Family(
         pattern="<SECRET>_FILE", kind=_S, section=_PROVIDERS,
         help="Path of a file that holds the secret, for every secret above and `GOMODEL_MASTER_KEY`: `OPENAI_API_KEY_FILE`.",
     ),

@@ -5,6 +5,7 @@ Layer: config. Used by `check-config` and the start's log. Source: behaviour.md 
 
 import math
 
+from gomodel_trio.config.proxy_url import shown_proxy_url
 from gomodel_trio.config.settings import ProviderSettings, Settings
 from gomodel_trio.route.policy import Strategy, VirtualModel
 from gomodel_trio.units import format_duration
@@ -47,7 +48,9 @@ def _provider(provider: ProviderSettings) -> str:
     keys = {0: "no key", 1: "1 key"}.get(len(provider.api_keys), f"{len(provider.api_keys)} keys")
     models = {0: "no models listed", 1: "1 model listed"}.get(len(provider.models), f"{len(provider.models)} models listed")
     where = "built in" if provider.echo is not None else f"at {provider.base_url or 'nowhere'}"
-    return f"{provider.name}: {provider.type} {where}, {keys}, {models}, {state}"
+    way = ", HTTP/2" if provider.http2 else ""
+    way += f", by proxy {shown_proxy_url(provider.proxy_url.reveal())}" if provider.proxy_url is not None else ""
+    return f"{provider.name}: {provider.type} {where}{way}, {keys}, {models}, {state}"
 
 
 def _virtual_model(model: VirtualModel) -> str:

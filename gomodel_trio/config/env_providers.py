@@ -1,4 +1,4 @@
-"""Providers as variables declare them: `<TYPE>[_SUFFIX]_API_KEY`, `_API_KEY_2`…, `_BASE_URL`, `_MODELS`, `_API_VERSION`; `ECHO_…`.
+"""Providers as variables declare them: `<TYPE>[_SUFFIX]_API_KEY`, `_API_KEY_2`…, `_BASE_URL`, `_MODELS`, `_HTTP2` and so on; `ECHO_…`.
 
 Layer: config. Source: behaviour.md §7 (the longest type name wins; a suffix becomes part of the provider's name, hyphenated).
 """
@@ -16,11 +16,12 @@ from gomodel_trio.config.values import Value, parse_value
 
 _SUFFIX = re.compile(r"[A-Z0-9]+(?:_[A-Z0-9]+)*", re.ASCII)
 _NUMBERED_KEY = re.compile(r"(?P<before>(?:.*_)?)API_KEY_(?P<number>\d{1,4})", re.ASCII)
-_FIELDS = ("API_VERSION", "BASE_URL", "API_KEY", "MODELS")
+_FIELDS = ("API_VERSION", "PROXY_URL", "BASE_URL", "API_KEY", "MODELS", "HTTP2")
+SECRET_FIELDS = ("API_KEY", "PROXY_URL")
 _ECHO = "echo"
 _ECHO_FIELDS = (*sorted(ECHO_FIELDS, key=len, reverse=True), "ENABLED", *_FIELDS)
 """Longest first, so that ECHO_CHUNK_DELAY is no DELAY of a provider `echo-chunk`."""
-_ENABLED = Variable(name="ENABLED", kind=VariableKind.BOOL, section="Echo", help="")
+_FLAG = Variable(name="", kind=VariableKind.BOOL, section="Providers", help="")
 _ORDER = list(PROVIDER_TYPES)
 
 
@@ -118,7 +119,11 @@ def _lay_over(target: Declared, group: list[tuple[ProviderVariable, str]], varia
             case "MODELS":
                 target.models = read_models_text(name, value, findings)
             case "ENABLED":
-                target.enabled = _parse(_ENABLED, name, value, findings) is not False
+                target.enabled = _parse(_FLAG, name, value, findings) is not False
+            case "HTTP2":
+                target.http2, target.http2_place = _parse(_FLAG, name, value, findings) is True, variables.place(name)
+            case "PROXY_URL":
+                target.proxy_url, target.proxy_url_place = value, variables.place(name)
             case field:
                 echo = _parse(ECHO_FIELDS[field], name, value, findings)
                 if echo is not None:

@@ -38,7 +38,7 @@ FOREIGN_PREFIXES = (
 
 FOREIGN_PROVIDER_FIELDS = (
     "API_MODE", "AUTH_TYPE", "GCP_SCOPE", "LOCATION", "MODEL_FILTER_EXCLUDE", "MODEL_FILTER_INCLUDE", "MODEL_FILTER_MAX_PRICE_PER_MTOK",
-    "PROJECT", "PROXY_URL", "SERVICE_ACCOUNT_FILE", "SERVICE_ACCOUNT_JSON", "SERVICE_ACCOUNT_JSON_BASE64", "SESSION_STICKY_KEYS",
+    "PROJECT", "SERVICE_ACCOUNT_FILE", "SERVICE_ACCOUNT_JSON", "SERVICE_ACCOUNT_JSON_BASE64", "SESSION_STICKY_KEYS",
 )  # fmt: skip
 """Endings of provider variables, after `<TYPE>[_SUFFIX]_`."""
 
@@ -80,7 +80,7 @@ FOREIGN_KEYS = {
 FOREIGN_PROVIDER_KEYS = frozenset(
     {
         "api_mode", "auth_type", "backend", "default_max_tokens", "fairness_from_user_path", "gcp_scope", "inference_objective",
-        "model_filter", "passthrough_user_headers", "passthrough_user_headers_skip", "passthrough_user_headers_skip_mode", "proxy_url",
+        "model_filter", "passthrough_user_headers", "passthrough_user_headers_skip", "passthrough_user_headers_skip_mode",
         "resilience", "service_account_file", "service_account_json", "service_account_json_base64", "session_sticky_keys",
         "vertex_location", "vertex_project",
     }

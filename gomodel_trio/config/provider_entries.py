@@ -16,7 +16,8 @@ from gomodel_trio.config.settings import ModelSettings
 from gomodel_trio.config.values import Value, read_scalar
 
 _KEYS = (
-    "type", "api_key", "api_keys", "base_url", "api_version", "models", "headers", "custom_upstream_headers", "enabled", "echo",
+    "type", "api_key", "api_keys", "base_url", "api_version", "models", "headers", "custom_upstream_headers", "http2", "proxy_url",
+    "enabled", "echo",
 )  # fmt: skip
 _OWN_HEADERS = frozenset(
     {"host", "content-length", "content-type", "connection", "transfer-encoding", "te", "upgrade", "keep-alive", "trailer", "expect"}
@@ -38,6 +39,10 @@ class Declared:
     api_version: str | None = None
     models: tuple[ModelSettings, ...] | None = None
     headers: tuple[tuple[str, str], ...] = ()
+    http2: bool = False
+    http2_place: str = ""
+    proxy_url: str | None = None
+    proxy_url_place: str = ""
     enabled: bool = True
     echo: dict[str, Value] = field(default_factory=dict)
 
@@ -74,6 +79,10 @@ def _read_entry(name: str, entry: Located, findings: Findings) -> Declared | Non
         declared.api_version = text_of(given["api_version"], findings)
     if "models" in given:
         declared.models = read_models(given["models"], findings)
+    if "http2" in given:
+        declared.http2, declared.http2_place = flag_of(given["http2"], findings) is True, given["http2"].place
+    if "proxy_url" in given:
+        declared.proxy_url, declared.proxy_url_place = text_of(given["proxy_url"], findings), given["proxy_url"].place
     if "enabled" in given:
         declared.enabled = flag_of(given["enabled"], findings) is not False
     if "echo" in given:

@@ -18,11 +18,13 @@ def provider_views(providers: Mapping[str, ProviderSettings], listed: Mapping[st
 
 
 def fingerprint(provider: ProviderSettings) -> str:
-    """A hash that changes with type, base URL, API version, own headers and keys, and from which none of them can be told."""
+    """A hash that changes with type, base URL, the way there, API version, own headers and keys, and from which none can be told."""
     digest = hashlib.sha256()
     parts = [provider.type, provider.base_url, provider.api_version or ""]
     parts += [text for header in provider.headers for text in header]
     parts += [key.reveal() for key in provider.api_keys]
+    if provider.http2 or provider.proxy_url is not None:
+        parts += [str(provider.http2), provider.proxy_url.reveal() if provider.proxy_url is not None else ""]
     for part in parts:
         encoded = part.encode("utf-8", "surrogatepass")
         digest.update(len(encoded).to_bytes(8, "big") + encoded)

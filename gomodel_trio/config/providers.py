@@ -10,6 +10,7 @@ from gomodel_trio.config.findings import Findings
 from gomodel_trio.config.located import Located
 from gomodel_trio.config.provider_entries import Declared, read_provider_entries
 from gomodel_trio.config.provider_types import PROVIDER_TYPES
+from gomodel_trio.config.proxy_url import check_proxy_url
 from gomodel_trio.config.secret import Secret
 from gomodel_trio.config.settings import EchoSettings, ModelSettings, ProviderSettings
 
@@ -63,6 +64,8 @@ def _complete(declared: Declared, host: str, port: int, findings: Findings) -> P
         api_version=declared.api_version,
         models=declared.models if declared.models is not None else tuple(ModelSettings(id=model) for model in row.models),
         headers=declared.headers,
+        http2=declared.http2 and _may_be_http2(declared, base_url, findings),
+        proxy_url=_checked_proxy_url(declared, findings),
         enabled=declared.enabled,
         is_available=is_available,
         echo=_echo_settings(declared) if row.name == _ECHO else None,
@@ -93,6 +96,24 @@ def _checked_base_url(declared: Declared, findings: Findings) -> str:
     if lacks_version_path(base_url, row.base_url):
         findings.warn(declared.base_url_place, f"a base URL includes the version: {base_url} has none; did you mean {row.base_url}?")
     return base_url
+
+
+def _checked_proxy_url(declared: Declared, findings: Findings) -> Secret | None:
+    if not declared.proxy_url:
+        return None
+    try:
+        return Secret(check_proxy_url(declared.proxy_url))
+    except ValueError as error:
+        findings.fault(declared.proxy_url_place, str(error))
+        return None
+
+
+def _may_be_http2(declared: Declared, base_url: str, findings: Findings) -> bool:
+    """Whether HTTP/2 can be offered; elsewhere than over TLS there is nobody to agree on it."""
+    is_secure = base_url.lower().startswith("https://")
+    if base_url and not is_secure:
+        findings.warn(declared.http2_place, "has no effect: HTTP/2 needs an https:// base URL")
+    return is_secure
 
 
 def _echo_settings(declared: Declared) -> EchoSettings:

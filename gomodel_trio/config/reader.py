@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gomodel_trio.config.catalogue import VARIABLES, Variable, VariableKind
 from gomodel_trio.config.dotenv import read_dotenv
-from gomodel_trio.config.env_providers import parse_provider_variable
+from gomodel_trio.config.env_providers import SECRET_FIELDS, parse_provider_variable
 from gomodel_trio.config.environment import Variables
 from gomodel_trio.config.findings import Findings
 from gomodel_trio.config.json_value import parse_json_variable
@@ -124,7 +124,7 @@ def _is_secret(name: str) -> bool:
     if row is not None:
         return row.kind is VariableKind.SECRET
     parsed = parse_provider_variable(name)
-    return parsed is not None and parsed.field == "API_KEY"
+    return parsed is not None and parsed.field in SECRET_FIELDS
 
 
 def _may_refer(name: str) -> bool:

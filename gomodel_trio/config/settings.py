@@ -76,7 +76,10 @@ class EchoSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProviderSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """One provider. `api_keys` may be empty (then no credential is sent). `headers` are the provider's own, e.g. openai-organization."""
+    """One provider. `api_keys` may be empty (then no credential is sent). `headers` are the provider's own, e.g. openai-organization.
+
+    `http2`: offered to it over TLS. `proxy_url` None: by whatever proxy the process's environment names, if any.
+    """
 
     name: str
     type: str
@@ -86,6 +89,8 @@ class ProviderSettings(msgspec.Struct, frozen=True, kw_only=True):
     api_version: str | None = None
     models: tuple[ModelSettings, ...] = ()
     headers: tuple[tuple[str, str], ...] = ()
+    http2: bool = False
+    proxy_url: Secret | None = None
     enabled: bool = True
     is_available: bool = True
     echo: EchoSettings | None = None

@@ -5,10 +5,10 @@ Layer: gateway. Holds no routing state: that is the actor's.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from gomodel_trio.config.compile import compile_policy
-from gomodel_trio.config.settings import Settings
+from gomodel_trio.config.settings import ProviderSettings, Settings
 from gomodel_trio.gateway.auth import MasterKey
 from gomodel_trio.metrics.catalogue import KnownNames, Metrics
 from gomodel_trio.route import attempts
@@ -45,16 +45,22 @@ class Clock(Protocol):
         ...
 
 
+class TransportFor(Protocol):
+    """Hands out the transport that reaches a provider."""
+
+    def __call__(self, provider: ProviderSettings, *, preferred: Literal["h1", "httpx"] = "h1") -> Transport: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What outlives a reload. `draw` gives uniform numbers in [0, 1); `transport` reaches real upstreams."""
+    """What outlives a reload. `draw` gives uniform numbers in [0, 1); `transport_for` gives what reaches a provider."""
 
     actor: Actor
     metrics: Metrics
     log: Log
     clock: Clock
     draw: Callable[[], float]
-    transport: Transport
+    transport_for: TransportFor
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +89,11 @@ def deploy(settings: Settings, tools: Tools) -> Deployment:
         master_key=MasterKey(master_key.reveal() if master_key is not None else None),
         adapters={name: adapter_for(provider) for name, provider in settings.providers.items()},
         transports={
-            name: EchoTransport(provider.echo, tools.draw) if provider.echo is not None else tools.transport
+            name: (
+                EchoTransport(provider.echo, tools.draw)
+                if provider.echo is not None
+                else tools.transport_for(provider, preferred=settings.transport)
+            )
             for name, provider in settings.providers.items()
         },
         attempt_rules=attempts.Rules(

@@ -129,11 +129,11 @@ class Outbox:
             raise ClientGone from None
         finally:
             self.share_room()
-        if flushes:
+        if flushes and not ends:
             await self._give_turn()
 
     async def write(self, stream: Http2Stream, data: bytes, *, ends: bool) -> None:
-        """Send part of a body, `ends`: the last; waits while the client does not read.
+        """Send part of a body, `ends`: the last; waits while the client does not read, but never behind the end: then all is said.
 
         Raises:
             ClientGone: nobody waits for it.
@@ -149,7 +149,8 @@ class Outbox:
             raise ClientGone from None
         finally:
             self.share_room()
-        await self._give_turn()
+        if not ends:
+            await self._give_turn()
 
     async def _write(self, stream: Http2Stream, data: bytes, *, ends: bool) -> None:
         until_s = trio.current_time() + self._write_s
@@ -162,6 +163,8 @@ class Outbox:
                 self._on_data()
                 at = last
                 gathered += size
+                if ends and at == len(data):
+                    return
                 if gathered >= _GATHERED_BYTES:
                     gathered = 0
                     until_s = trio.current_time() + self._write_s

@@ -13,7 +13,7 @@ from gomodel_trio.errors import ClientGone
 from gomodel_trio.gateway.http import Handler
 from gomodel_trio.listen.h1_parser import Refusal
 from gomodel_trio.listen.h2_request import Http2Request
-from gomodel_trio.listen.h2_response import Http2Responder
+from gomodel_trio.listen.h2_response import Http2Responder, Stage
 
 OnError = Callable[[BaseException], None]
 """Told of every exception that no handler caught, once each. Must not raise."""
@@ -37,8 +37,10 @@ class Http2Stream:
         self.room: trio.Event | None = None
 
     def lose(self) -> None:
-        """The client is gone: end the handler."""
+        """The client is gone: end the handler, unless it has said all: then the client went because it has its answer."""
         self.is_gone = True
+        if self.responder.stage is Stage.ENDED:
+            return
         self.request.lose()
         self.scope.cancel()
         self.wake()

@@ -10,10 +10,10 @@ Nurseries nest, so stopping runs from the inside out: the door closes, what runs
 """
 
 import gc
+import os
 import random
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 import trio
 from trio_util import AsyncBool
@@ -32,10 +32,7 @@ from gomodel_trio.service.signals import watch_signals
 from gomodel_trio.state.actor import Actor
 from gomodel_trio.state.commands import ReplacePolicy
 from gomodel_trio.state.expiry import run_expiry
-from gomodel_trio.upstream.h1 import H1Transport
-
-if TYPE_CHECKING:
-    from gomodel_trio.upstream.httpx_transport import HttpxTransport
+from gomodel_trio.upstream.transports import Transports
 
 CLOSE_S = 1.5
 """How long closing the upstream connections may take at the end."""
@@ -62,23 +59,23 @@ class Service:
             ConfigurationError: the address cannot be bound.
         """
         clock = Clock()
-        transport = _transport(self._settings)
+        transports = Transports(os.environ)
         policy = compile_policy(self._settings)
         metrics = Metrics(known_names(policy))
         draw = self._chance.random
         actor = Actor(policy, draws=lambda: (draw(), draw()), on_facts=facts_sink(metrics, self._log))
-        tools = Tools(actor=actor, metrics=metrics, log=self._log, clock=clock, draw=draw, transport=transport)
+        tools = Tools(actor=actor, metrics=metrics, log=self._log, clock=clock, draw=draw, transport_for=transports.transport_for)
         self._gateway = Gateway(tools, deploy(self._settings, tools))
         try:
             async with trio.open_nursery() as routing:
                 await routing.start(actor.run)
                 await routing.start(run_expiry, actor)
-                routing.start_soon(transport.reap)
+                routing.start_soon(transports.run)
                 await self._edge(task_status)
                 routing.cancel_scope.cancel()
         finally:
             with trio.CancelScope(shield=True, deadline=trio.current_time() + CLOSE_S):
-                await transport.aclose()
+                await transports.aclose()
 
     async def _edge(self, task_status: trio.TaskStatus[int]) -> None:
         self._doors = Doors(
@@ -141,14 +138,6 @@ def _settle_memory() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(_GC_YOUNG, 20, 50)
-
-
-def _transport(settings: Settings) -> "H1Transport | HttpxTransport":
-    if settings.transport == "h1":
-        return H1Transport()
-    from gomodel_trio.upstream.httpx_transport import HttpxTransport
-
-    return HttpxTransport()
 
 
 def announce(settings: Settings, log: Log) -> None:

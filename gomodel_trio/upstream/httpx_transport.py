@@ -1,92 +1,70 @@
-"""The Transport over httpx's request model and httpcore's connections: exactly the headers given, bodies as they come, faults named.
+"""The Transport over httpx's request model: HTTP/1.1 by httpcore's connections, HTTP/2 by h2, through proxies or not.
 
-Layer: upstream. Source: behaviour.md §6 (timeouts, the silent re-send), §7 (headers); architecture.md rule 8 (foreign exceptions are mapped
-here and nowhere else). No cookies, no redirects, no retries, no default headers: none of httpx's client is in the way.
+Layer: upstream. Source: behaviour.md §6 (timeouts, the silent re-send), §7 (headers). No cookies, no redirects, no retries, no default
+headers: none of httpx's client is in the way. `pool` gives an exchange its connection, `carrier` says what that is, `link` connects.
 """
 
 import contextlib
 import math
 import os
 import ssl
-from collections.abc import AsyncIterable
-from typing import Self, cast
+from collections.abc import Mapping
 
-import certifi
-import h11
 import httpcore
 import httpx
 import trio
 
-from gomodel_trio.upstream.link import OpenTcp, Phase
+from gomodel_trio.upstream.carrier import NotProcessedError, Question
+from gomodel_trio.upstream.h1_request import Origin, compose
+from gomodel_trio.upstream.http1_carrier import Body
+from gomodel_trio.upstream.link import OpenTcp
 from gomodel_trio.upstream.pool import Pool, Slot
+from gomodel_trio.upstream.proxy import Proxy, parse_proxy
+from gomodel_trio.upstream.routes import proxy_for
+from gomodel_trio.upstream.tls import system_trust
 from gomodel_trio.upstream.transport import Headers, TransportError, TransportFault, UpstreamRequest
-
-_FOREIGN = (
-    httpcore.NetworkError,
-    httpcore.ProtocolError,
-    httpcore.TimeoutException,
-    httpcore.ProxyError,
-    httpcore.UnsupportedProtocol,
-    httpcore.ConnectionNotAvailable,
-    h11.ProtocolError,
-)
-_STALE_S = 5.0
-"""A kept connection that dies this soon after the request was already dead; later it is the upstream that died over the request."""
-_CLOSE_S = 1.0
-"""The bound of a close, which waits for nobody but runs shielded."""
-_CUT = "peer closed connection without sending complete message body"
-"""h11's words for a body that ends before its length or its last chunk."""
-
-
-class _Stale(Exception):
-    """A kept connection had died before it was used again."""
-
-
-class _Body:
-    """The request's body for httpcore; no generator, which a cancelled send would leave suspended."""
-
-    def __init__(self, content: bytes) -> None:
-        self._content = content
-        self._is_due = False
-
-    def __aiter__(self) -> Self:
-        self._is_due = bool(self._content)
-        return self
-
-    async def __anext__(self) -> bytes:
-        if not self._is_due:
-            raise StopAsyncIteration
-        self._is_due = False
-        return self._content
 
 
 class HttpxTransport:
-    """Sends requests to any origin. `reap` runs beside it in a nursery of the caller's and closes what idles too long."""
+    """Sends requests to any origin. `reap` runs beside it in a nursery of the caller's and closes what idles too long.
+
+    `http2`: offered to TLS upstreams, which choose. `proxy_url`: all requests go through it; None: what `environ` says of proxies, the
+    process's environment by default. `ssl_context` None: `tls.system_trust()`, made when first needed.
+    """
 
     def __init__(
         self,
         *,
+        http2: bool = False,
+        proxy_url: str | None = None,
+        environ: Mapping[str, str] | None = None,
         max_connections: int = 10_000,
         keep_alive_s: float = 30.0,
         ssl_context: ssl.SSLContext | None = None,
-        trust_env: bool = True,
         open_tcp: OpenTcp | None = None,
     ) -> None:
+        self._proxy_url = proxy_url
+        self._environ = dict(os.environ if environ is None else environ)
+        self._ssl_context = ssl_context
         self.pool = Pool(
             max_connections=max_connections,
             keep_alive_s=keep_alive_s,
-            ssl_context=ssl_context if ssl_context is not None else system_trust(),
-            trust_env=trust_env,
+            offers_http2=http2,
+            trust=self._trust,
+            proxy_for=self._proxy_for,
             open_tcp=open_tcp if open_tcp is not None else trio.open_tcp_stream,
         )
 
     async def send(self, request: UpstreamRequest) -> "HttpxResponse":
-        """Send and wait for the head; a kept connection that turns out dead is replaced once, silently, by a new one."""
-        message = _message(request)
+        """Send and wait for the head; what a kept connection did not bring to the upstream is sent once more, silently, on a new one."""
+        question = _question(request)
+        began_s = trio.current_time()
+        with contextlib.suppress(NotProcessedError):
+            return await self._exchange(request, question, newer_than_s=None)
         try:
-            return await self._exchange(request, message, must_be_fresh=False)
-        except _Stale:
-            return await self._exchange(request, message, must_be_fresh=True)
+            return await self._exchange(request, question, newer_than_s=began_s)
+        except NotProcessedError as error:
+            raise error.error from None
 
     async def reap(self) -> None:
         """Close idle connections that have expired or that their server has closed, for ever."""
@@ -96,158 +74,101 @@ class HttpxTransport:
         """Close the idle connections."""
         await self.pool.aclose()
 
-    async def _exchange(self, request: UpstreamRequest, message: httpcore.Request, *, must_be_fresh: bool) -> "HttpxResponse":
-        slot = await self._take(request, message, must_be_fresh=must_be_fresh)
-        began = trio.current_time()
-        failure: Exception | None = None
+    async def _exchange(self, request: UpstreamRequest, question: Question, *, newer_than_s: float | None) -> "HttpxResponse":
+        slot = await self._take(request, question, newer_than_s)
         try:
-            with trio.CancelScope() as scope:
-                slot.link.begin(scope, connect_timeout_s=request.connect_timeout_s, header_timeout_s=request.header_timeout_s)
-                answer = await slot.connection.handle_async_request(message)
-                slot.link.end_head()
-                return HttpxResponse(answer, slot, request.idle_timeout_s)
-        except _FOREIGN as error:
-            is_dead = slot.is_reused and not slot.link.has_received and trio.current_time() - began < _STALE_S
-            failure = _Stale() if is_dead else _fault_before_head(error, slot)
+            with trio.CancelScope(deadline=trio.current_time() + request.header_timeout_s):
+                status, headers = await slot.carrier.ask(question)
+                return HttpxResponse(status, headers, slot, request.idle_timeout_s)
         except BaseException:
-            await slot.discard()
+            await slot.end()
             raise
-        await slot.discard()
-        raise failure if failure is not None else _timeout(slot)
+        await slot.end()
+        raise TransportError(TransportFault.HEADER_TIMEOUT, "The upstream did not begin to answer in time.")
 
-    async def _take(self, request: UpstreamRequest, message: httpcore.Request, *, must_be_fresh: bool) -> Slot:
-        problem = "no connection to it became free in time"
-        fault = TransportFault.CONNECT_TIMEOUT
+    async def _take(self, request: UpstreamRequest, question: Question, newer_than_s: float | None) -> Slot:
+        """A place and a connection, each within the connect timeout."""
+        is_inside = False
+        with trio.CancelScope(deadline=trio.current_time() + request.connect_timeout_s):
+            await self.pool.enter()
+            is_inside = True
+        if not is_inside:
+            raise TransportError(
+                TransportFault.CONNECT_TIMEOUT, "The upstream could not be asked: no connection to it became free in time."
+            )
         try:
             with trio.CancelScope(deadline=trio.current_time() + request.connect_timeout_s):
-                return await self.pool.take(message.url, must_be_fresh=must_be_fresh)
-        except (ValueError, ImportError, httpx.InvalidURL):
-            problem, fault = "the proxy that the environment names cannot be used", TransportFault.CONNECT
-        raise TransportError(fault, f"The upstream could not be asked: {problem}.")
+                return await self.pool.take(question.key, newer_than_s=newer_than_s)
+        except BaseException:
+            self.pool.leave()
+            raise
+        self.pool.leave()
+        raise TransportError(TransportFault.CONNECT_TIMEOUT, "The upstream could not be connected to in time.")
+
+    def _trust(self) -> ssl.SSLContext:
+        if self._ssl_context is None:
+            self._ssl_context = system_trust()
+        return self._ssl_context
+
+    def _proxy_for(self, origin: Origin) -> Proxy | None:
+        """How to get to an origin.
+
+        Raises:
+            ValueError: by a proxy that cannot be used.
+        """
+        text = self._proxy_url
+        if text is None:
+            text = proxy_for(origin.scheme, origin.host, origin.port, self._environ)
+        return parse_proxy(text) if text else None
 
 
 class HttpxResponse:
     """`transport.UpstreamResponse`: the head at once, the body by `read`."""
 
-    def __init__(self, answer: httpcore.Response, slot: Slot, idle_timeout_s: float | None) -> None:
-        self.status = answer.status
-        self.headers: Headers = [(name.lower(), value) for name, value in answer.headers]
-        self._answer = answer
-        self._chunks = cast(AsyncIterable[bytes], answer.stream).__aiter__()
+    def __init__(self, status: int, headers: Headers, slot: Slot, idle_timeout_s: float | None) -> None:
+        self.status = status
+        self.headers = headers
         self._slot = slot
         self._idle_timeout_s = math.inf if idle_timeout_s is None else idle_timeout_s
-        self._is_begun = False
         self._is_over = False
 
     async def read(self) -> bytes:
         """The next chunk; b"" at the proper end, and ever after."""
         if self._is_over:
             return b""
-        self._is_begun = True
-        failure = TransportError(TransportFault.IDLE_TIMEOUT, "The upstream stopped sending in the middle of its answer.")
         try:
             with trio.CancelScope(deadline=trio.current_time() + self._idle_timeout_s):
-                while True:
-                    chunk = await self._chunks.__anext__()
-                    if chunk:
-                        return chunk
-        except StopAsyncIteration:
-            await self._finish()
-            return b""
-        except _FOREIGN as error:
-            failure = _fault_in_body(error)
+                chunk = await self._slot.carrier.read()
+                if not chunk:
+                    await self.aclose()
+                return chunk
         except BaseException:
-            await self._abandon()
+            await self.aclose()
             raise
-        await self._abandon()
-        raise failure
+        await self.aclose()
+        raise TransportError(TransportFault.IDLE_TIMEOUT, "The upstream stopped sending in the middle of its answer.")
 
     async def aclose(self) -> None:
-        """Close the connection, unless the body was read to its end."""
-        if self._is_over:
-            return
-        with trio.CancelScope(deadline=trio.current_time() + _CLOSE_S, shield=True):
-            if self._is_begun:
-                await self._unwind()
-        await self._abandon()
-
-    async def _finish(self) -> None:
-        """The body is complete: the connection goes back."""
-        self._is_over = True
-        with trio.CancelScope(deadline=trio.current_time() + _CLOSE_S, shield=True):
-            await self._answer.aclose()
-        if not self._slot.give_back():
-            await self._slot.discard()
-
-    async def _abandon(self) -> None:
-        self._is_over = True
-        await self._slot.discard()
-
-    async def _unwind(self) -> None:
-        """End httpcore's suspended generators by a cancelled read: dropped as they are, they would end at some later time."""
-        with trio.CancelScope() as cancelled, contextlib.suppress(StopAsyncIteration, RuntimeError, *_FOREIGN):
-            cancelled.cancel()
-            while True:
-                await self._chunks.__anext__()
+        """Give the connection back if the body was read to its end, else close it, or cancel its stream."""
+        if not self._is_over:
+            self._is_over = True
+            await self._slot.end()
 
 
-def system_trust() -> ssl.SSLContext:
-    """Trust the system's certificate authorities (or SSL_CERT_FILE, SSL_CERT_DIR); where there are none, those of certifi."""
-    context = ssl.create_default_context()
-    paths = ssl.get_default_verify_paths()
-    if paths.cafile is None and (paths.capath is None or not os.listdir(paths.capath)):
-        context.load_verify_locations(certifi.where())
-    return context
-
-
-def _message(request: UpstreamRequest) -> httpcore.Request:
+def _question(request: UpstreamRequest) -> Question:
     """The request in httpcore's terms: the headers given, with host and content-length before them.
 
     Raises:
-        TransportError: the URL is none.
+        TransportError: the URL is none, or a header would not stay one.
     """
+    key = compose(request).key
     with contextlib.suppress(httpx.InvalidURL, ValueError, TypeError):
         message = httpx.Request(request.method, request.url, headers=request.headers, content=request.body)
         if message.url.scheme in ("http", "https") and message.url.host:
-            return httpcore.Request(
-                method=message.method,
-                url=httpcore.URL(
-                    scheme=message.url.raw_scheme, host=message.url.raw_host, port=message.url.port, target=message.url.raw_path
-                ),
-                headers=message.headers.raw,
-                content=_Body(request.body),
+            url = httpcore.URL(scheme=message.url.raw_scheme, host=message.url.raw_host, port=message.url.port, target=message.url.raw_path)
+            return Question(
+                key,
+                httpcore.Request(method=message.method, url=url, headers=message.headers.raw, content=Body(request.body)),
+                request.body,
             )
     raise TransportError(TransportFault.CONNECT, "The upstream could not be asked: its base URL is none.")
-
-
-def _fault_before_head(error: Exception, slot: Slot) -> TransportError:
-    link = slot.link
-    match error:
-        case httpcore.ConnectError() if link.phase is Phase.SECURING:
-            return TransportError(TransportFault.TLS, f"The upstream could not be reached safely: {link.problem}.")
-        case httpcore.ConnectError():
-            return TransportError(TransportFault.CONNECT, f"The upstream could not be reached: {link.problem}.")
-        case httpcore.ProxyError():
-            return TransportError(TransportFault.CONNECT, "The upstream could not be reached: the proxy refused.")
-        case httpcore.LocalProtocolError() | h11.LocalProtocolError():
-            return TransportError(TransportFault.PROTOCOL, "The request could not be sent: a header of it is not valid HTTP.")
-        case httpcore.RemoteProtocolError() if "disconnected" not in str(error):
-            return TransportError(TransportFault.PROTOCOL, "The upstream's answer is not valid HTTP.")
-        case _:
-            return TransportError(TransportFault.RESET, "The upstream closed the connection before it answered.")
-
-
-def _fault_in_body(error: Exception) -> TransportError:
-    match error:
-        case httpcore.RemoteProtocolError() if _CUT in str(error):
-            return TransportError(TransportFault.SHORT_BODY, "The upstream closed the connection in the middle of its answer.")
-        case httpcore.ProtocolError() | h11.ProtocolError():
-            return TransportError(TransportFault.PROTOCOL, "The body of the upstream's answer is not valid HTTP.")
-        case _:
-            return TransportError(TransportFault.RESET, "The upstream reset the connection in the middle of its answer.")
-
-
-def _timeout(slot: Slot) -> TransportError:
-    if slot.link.phase is Phase.SENT:
-        return TransportError(TransportFault.HEADER_TIMEOUT, "The upstream did not begin to answer in time.")
-    return TransportError(TransportFault.CONNECT_TIMEOUT, "The upstream could not be connected to in time.")

@@ -21,9 +21,13 @@ def needs_httpx(url: str, environ: Mapping[str, str], provider_options: Mapping[
         host, port = parts.hostname, parts.port
     except ValueError:
         return False
-    if not host or not _proxy(environ, parts.scheme):
-        return False
-    return not _is_excepted(host, port or (443 if parts.scheme == "https" else 80), _variable(environ, "no_proxy"))
+    return bool(host and proxy_for(parts.scheme, host, port or (443 if parts.scheme == "https" else 80), environ))
+
+
+def proxy_for(scheme: str, host: str, port: int, environ: Mapping[str, str]) -> str:
+    """The proxy by which the environment wants an origin to be reached, as it is written there; "" if there is none."""
+    proxy = _proxy(environ, scheme)
+    return "" if not proxy or _is_excepted(host, port, _variable(environ, "no_proxy")) else proxy
 
 
 def _proxy(environ: Mapping[str, str], scheme: str) -> str:

@@ -19,6 +19,8 @@ from gomodel_trio.wire.scan import SHORT_STRING, SPACE, members
 _KEY = re.compile(SPACE + rb"[{,]" + SPACE + rb"(" + SHORT_STRING + rb")" + SPACE + rb":" + SPACE, re.DOTALL)
 _CLOSE = re.compile(SPACE + rb"\}" + SPACE + rb"\Z")
 _NAMES: Final = ("model", "provider")
+_SHORT_BODY_BYTES: Final = 8192
+"""Up to here looking through the whole body costs less than walking its members."""
 _MODEL_KEY: Final = b'"model"'
 _COLON = re.compile(SPACE + rb":" + SPACE)
 _values = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -58,7 +60,7 @@ def rewrite(body: bytes, *, model: str | None = None, drop_provider: bool = Fals
     Raises:
         ValueError: the body is no object, or a model is given and there is no `model` to replace.
     """
-    only = _only_model(body) if model is not None and not drop_provider else None
+    only = _only_model(body) if model is not None and not drop_provider and len(body) <= _SHORT_BODY_BYTES else None
     if only is not None and model is not None:
         return b"%b%b%b" % (body[: only[0]], _encode(model), body[only[1] :])
     places = _walk(body)

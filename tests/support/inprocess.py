@@ -388,7 +388,13 @@ def make_tools(
     actor = Actor(policy, draws=lambda: (draw(), draw()), on_facts=on_facts)
     start_s = trio.current_time()
     clock = Clock(lambda: EPOCH_S + trio.current_time() - start_s)
-    return Tools(actor=actor, metrics=metrics, log=log, clock=clock, draw=draw, transport=transport), transport, log, facts, actor
+    return (
+        Tools(actor=actor, metrics=metrics, log=log, clock=clock, draw=draw, transport_for=lambda *_, **__: transport),
+        transport,
+        log,
+        facts,
+        actor,
+    )
 
 
 @asynccontextmanager

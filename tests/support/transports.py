@@ -20,7 +20,7 @@ def make_transport(
 ) -> AnyTransport:
     """A transport. `open_tcp` is how it connects: to trio's memory streams (httpx only) or to sockets."""
     if kind == "httpx":
-        return HttpxTransport(open_tcp=open_tcp, trust_env=False, max_connections=max_connections, ssl_context=ssl_context)
+        return HttpxTransport(open_tcp=open_tcp, environ={}, max_connections=max_connections, ssl_context=ssl_context)
 
     async def dial(host: str, port: int) -> socket.socket:
         assert open_tcp is not None

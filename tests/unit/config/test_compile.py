@@ -55,9 +55,10 @@ def test_a_fingerprint_follows_keys_address_and_version_and_shows_none() -> None
     same = {"API_KEY": "hunter2", "BASE_URL": "https://a.example/v1", "API_VERSION": "1"}
     first = of(**same)
     others = [{"API_KEY": "other"}, {"API_KEY_2": "second"}, {"BASE_URL": "https://b.example/v1"}, {"API_VERSION": "2"}]
+    others += [{"HTTP2": "true"}, {"PROXY_URL": "http://u:hunter2@proxy"}]
     assert of(**same) == first
-    assert of(**same, MODELS="x") == first
-    assert len({first, *(of(**{**same, **other}) for other in others)}) == 5
+    assert of(**same, MODELS="x") == of(**same, HTTP2="false") == first
+    assert len({first, *(of(**{**same, **other}) for other in others)}) == 7
     assert len(first) == 16
     assert "hunter2" not in first
 
@@ -72,6 +73,8 @@ def test_the_configuration_is_described_without_secrets() -> None:
         "OLLAMA_BASE_URL": "http://gpu/v1",
         "OLLAMA_MODELS": "one",
         "AZURE_BASE_URL": "https://az.example/v1",
+        "AZURE_HTTP2": "true",
+        "AZURE_PROXY_URL": "http://user:hunter2@proxy.example:3128/",
         "BASE_PATH": "/g",
         "PRO_SMART_ROUTING_ROUTES": '{"chat":{"easy":"v","hard":"openai/b"}}',
         "PRO_SMART_ROUTING_SESSION_TTL": "0",
@@ -84,7 +87,7 @@ def test_the_configuration_is_described_without_secrets() -> None:
         "listen: every interface, port 8080, under /g; master key set",
         "provider openai: openai at https://api.openai.com/v1, 2 keys, no models listed, available",
         "provider anthropic: anthropic at https://a.example/v1, no key, no models listed, unavailable",
-        "provider azure: azure at https://az.example/v1, no key, no models listed, unavailable",
+        "provider azure: azure at https://az.example/v1, HTTP/2, by proxy http://proxy.example:3128, no key, no models listed, unavailable",
         "provider ollama: ollama at http://gpu/v1, no key, 1 model listed, available",
         "provider echo: echo built in, no key, 2 models listed, available",
         "virtual model v: round_robin over openai/a ×2, ollama/one; no session affinity; no failover; for /team; disabled",

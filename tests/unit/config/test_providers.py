@@ -271,3 +271,56 @@ def test_values_that_are_not_utf_8_are_faults_if_they_are_ours() -> None:
         "OPENAI_API_KEY: is not valid UTF-8",
         "PORT: is not valid UTF-8",
     ]
+
+
+def test_http2_and_a_proxy_are_a_providers_own(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(
+        """
+providers:
+  openai: {type: openai, api_key: k, http2: true, proxy_url: "http://user:${PASSWORD}@proxy.example:3128"}
+  groq: {api_key: k, http2: "${H2:-false}"}
+  xai: {api_key: k, http2: true, proxy_url: "https://old.example"}
+"""
+    )
+    (tmp_path / "proxy").write_text("https://u:p@proxy.example\n")
+    environ = {"PASSWORD": "p%40ss", "XAI_HTTP2": "no", "XAI_PROXY_URL_FILE": "proxy", "OLLAMA_BASE_URL": "http://gpu:1/v1"}
+    settings = load({**environ, "OLLAMA_HTTP2": "true"}, tmp_path)
+    told = {name: (provider.http2, provider.proxy_url) for name, provider in settings.providers.items()}
+    assert told == {
+        "openai": (True, Secret("http://user:p%40ss@proxy.example:3128")),
+        "groq": (False, None),
+        "xai": (False, Secret("https://u:p@proxy.example")),
+        "ollama": (False, None),
+    }
+    assert settings.warnings == ("OLLAMA_HTTP2: has no effect: HTTP/2 needs an https:// base URL",)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("proxy.example:3128", "must begin with http:// or https://; other kinds of proxy are not supported"),
+        ("socks5://u:hunter2@proxy", "must begin with http:// or https://; other kinds of proxy are not supported"),
+        ("http://u:hunter2@", "names no host, or none that can be"),
+        ("http://u:hunter2@proxy:0", "names no host, or none that can be"),
+        ("http://u:hunter2@proxy:99999", "is no valid URL"),
+        ("http://u:hunter2/x@proxy:1", "is no valid URL"),
+        ("http://u:hunter2@[::1", "is no valid URL"),
+        ("http://u:hunter2@proxy/path", "must end with host and port"),
+        ("http://proxy?hunter2", "must end with host and port"),
+        ("http://u:hunter2@pro xy", "holds a space"),
+        ("http://u:hunter2\u00e9@proxy", "holds a space, a control character or one beyond ASCII"),
+    ],
+)
+def test_a_proxy_url_that_is_none_is_a_fault_that_does_not_show_it(given: str, told: str) -> None:
+    found = faults({"OPENAI_API_KEY": "k", "OPENAI_PROXY_URL": given})
+    assert len(found) == 1
+    assert found[0].startswith(f"OPENAI_PROXY_URL: {told}")
+    assert "hunter2" not in found[0]
+
+
+def test_http2_must_be_true_or_false(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("providers: {groq: {api_key: k, http2: 2}}\n")
+    assert faults({"OPENAI_API_KEY": "k", "OPENAI_HTTP2": "perhaps"}, tmp_path) == [
+        "config.yaml: providers.groq.http2 (line 1): must be true or false, not a number",
+        "OPENAI_HTTP2: must be true or false, not 'perhaps'",
+    ]

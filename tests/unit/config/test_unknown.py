@@ -23,7 +23,7 @@ def warnings(*names: str) -> tuple[str, ...]:
         ("SET_BUDGET_TEAM__A", "SET_BUDGET_TEAM__A: is GoModel's and not in this version: ignored"),
         ("SEMANTIC_CACHE_TTL", "SEMANTIC_CACHE_TTL: is GoModel's and not in this version: ignored"),
         ("CIRCUIT_BREAKER_TIMEOUT", "CIRCUIT_BREAKER_TIMEOUT: is GoModel's and not in this version: ignored"),
-        ("OPENAI_EAST_PROXY_URL", "OPENAI_EAST_PROXY_URL: is GoModel's and not in this version: ignored"),
+        ("OPENAI_EAST_LOCATION", "OPENAI_EAST_LOCATION: is GoModel's and not in this version: ignored"),
         ("VERTEX_PROJECT", "VERTEX_PROJECT: is GoModel's and not in this version: ignored"),
         ("PRO_SMART_ROUTING_ROUTE", "PRO_SMART_ROUTING_ROUTE: is no variable of the gateway; did you mean 'PRO_SMART_ROUTING_ROUTES'?"),
         ("PRO_ROUTING_XYZ", "PRO_ROUTING_XYZ: is no variable of the gateway"),

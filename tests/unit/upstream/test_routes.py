@@ -2,7 +2,7 @@
 
 import pytest
 
-from gomodel_trio.upstream.routes import needs_httpx
+from gomodel_trio.upstream.routes import needs_httpx, proxy_for
 
 PROXIES = {"HTTP_PROXY": "http://proxy.test:3128", "HTTPS_PROXY": "http://proxy.test:3128"}
 
@@ -63,3 +63,11 @@ def test_the_environment_names_a_proxy_for_a_scheme(environ: dict[str, str], url
 )
 def test_an_exception_is_a_name_a_domain_or_a_network(exceptions: str, host: str, is_excepted: bool) -> None:
     assert needs_httpx(f"https://{host}/v1", {**PROXIES, "no_proxy": exceptions}, {}) is not is_excepted
+
+
+def test_the_proxy_of_an_origin_is_told_as_it_is_written() -> None:
+    environ = {"HTTPS_PROXY": " proxy.test:3128 ", "ALL_PROXY": "http://other.test", "NO_PROXY": "10.0.0.0/8"}
+    assert proxy_for("https", "api.up.test", 443, environ) == "proxy.test:3128"
+    assert proxy_for("http", "api.up.test", 80, environ) == "http://other.test"
+    assert proxy_for("https", "10.1.2.3", 443, environ) == ""
+    assert proxy_for("https", "api.up.test", 443, {}) == ""
