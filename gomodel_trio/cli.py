@@ -1,45 +1,86 @@
 """The command line: `gomodel-trio [serve|check-config|explain|version]`.
 
-Layer: the roof. Source: behaviour.md §10. Exit codes: 0 done, 1 failed, 2 the configuration or the call is wrong.
+Layer: the roof. Source: behaviour.md §10. Exit codes: 0 done (a gateway told to stop, too), 1 failed (also where the output could not be
+written), 2 the configuration or the call is wrong. What takes long to import is imported by the commands, after signals are taken care of.
 """
 
 import argparse
+import contextlib
+import io
+import json
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
-
-import msgspec
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from gomodel_trio import __version__
-from gomodel_trio.errors import ConfigurationError
-from gomodel_trio.wire.dialect import API_BY_PATH, Api
+from gomodel_trio.service.descriptors import fill_standard_streams
+from gomodel_trio.service.early_signals import EARLY
+
+if TYPE_CHECKING:
+    from gomodel_trio.errors import ConfigurationError
+    from gomodel_trio.wire.dialect import Api
 
 EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2
 
-_APIS: Final = {
-    "chat": Api.CHAT,
-    "responses": Api.RESPONSES,
-    "messages": Api.MESSAGES,
-    "count_tokens": Api.COUNT_TOKENS,
-    "embeddings": Api.EMBEDDINGS,
-}
+_COMMANDS: Final = frozenset({"serve", "check-config", "explain", "version"})
+_APIS: Final = ("chat", "responses", "messages", "count_tokens", "embeddings")
+
+
+class _OutputLost(Exception):
+    """Nobody takes what the command has to say."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; the exit code."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    if not given or (given[0].startswith("-") and given[0] not in ("-h", "--help", "--version")):
-        given.insert(0, "serve")
+    """Run a command; the exit code. Without `arguments` it runs as the process: signals and standard streams are its business then."""
+    given = _command_first(list(sys.argv[1:] if arguments is None else arguments))
+    if arguments is None:
+        _take_process(is_serving=given[0] == "serve")
+    try:
+        return _settle_output(_run(given))
+    except _OutputLost:
+        return _settle_output(EXIT_FAILED)
+    except SystemExit as ended:  # argparse's
+        raise SystemExit(_settle_output(ended.code if isinstance(ended.code, int) else EXIT_FAILED)) from None
+
+
+def _command_first(given: list[str]) -> list[str]:
+    """The arguments with the command in front, `serve` if there is none; the options that all commands share may come before it."""
+    at = 0
+    while at < len(given) and given[at].startswith("-") and given[at] not in ("-h", "--help", "--version"):
+        at += 2 if given[at] in ("--config", "--env-file") else 1
+    if at < len(given) and given[at] in ("--version", "-h", "--help"):
+        return given if at == 0 else ["serve", *given]
+    if at < len(given) and (given[at] in _COMMANDS or at == 0):
+        return [given[at], *given[:at], *given[at + 1 :]]
+    return ["serve", *given]
+
+
+def _run(given: list[str]) -> int:
     options = _parser().parse_args(given)
     command: Callable[[argparse.Namespace], int] = options.command
+    from gomodel_trio.errors import ConfigurationError
+
     try:
         return command(options)
     except ConfigurationError as error:
         return _refuse(error)
+
+
+def _take_process(*, is_serving: bool) -> None:
+    """Be a process that ends without a traceback and prints whatever it has to, in any locale."""
+    if is_serving:
+        EARLY.install()
+    else:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    fill_standard_streams()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -77,13 +118,16 @@ def _add(commands: Any, name: str, command: Callable[[argparse.Namespace], int],
 def _serve(options: argparse.Namespace) -> int:
     import trio
 
+    from gomodel_trio.config.confidential import confidential_texts
     from gomodel_trio.config.load import require_provider
+    from gomodel_trio.errors import AddressUnavailable, ConfigurationError
     from gomodel_trio.service.logging import open_log
     from gomodel_trio.service.run import Service, announce
 
     settings = _settings(options)
     require_provider(settings)
     log = open_log(settings.log, dict(os.environ))
+    log.keep_secret(confidential_texts(settings, os.environ))
     announce(settings, log)
 
     def load() -> Any:
@@ -101,11 +145,14 @@ def _serve(options: argparse.Namespace) -> int:
         trio.run(serve, strict_exception_groups=True)
     except* ConfigurationError as group:
         faults = [fault for error in _leaves(group) if isinstance(error, ConfigurationError) for fault in error.faults]
-        return_code = _refuse(ConfigurationError(faults))
+        is_address = all(isinstance(error, AddressUnavailable) for error in _leaves(group))
+        return_code = _refuse((AddressUnavailable if is_address else ConfigurationError)(faults))
     except* KeyboardInterrupt:
         return_code = EXIT_FAILED
     else:
         return_code = EXIT_OK
+    finally:
+        log.close()
     return return_code
 
 
@@ -153,7 +200,7 @@ def _check_config(options: argparse.Namespace) -> int:
 def _explain(options: argparse.Namespace) -> int:
     from gomodel_trio.replay.explain import explain
 
-    api = _APIS.get(options.api) or API_BY_PATH.get("/" + options.api.partition("?")[0].strip("/"))
+    api = _api(options.api)
     if api is None:
         _print_error(f"--api: {options.api!r} is no endpoint; use one of {', '.join(_APIS)}")
         return EXIT_USAGE
@@ -163,10 +210,16 @@ def _explain(options: argparse.Namespace) -> int:
         if not colon or not name.strip():
             _print_error(f"--header: {line!r} is no header; write 'NAME: VALUE'")
             return EXIT_USAGE
-        headers.append((name.strip().lower().encode(), value.strip().encode()))
-    explained = explain(_settings(options), api, headers, sys.stdin.buffer.read())
-    _print(msgspec.json.format(msgspec.json.encode(explained), indent=2).decode())
+        headers.append((os.fsencode(name.strip().lower()), os.fsencode(value.strip())))  # the bytes that were typed
+    body = sys.stdin.buffer.read() if sys.stdin is not None else b""
+    _print_json(explained := explain(_settings(options), api, headers, body))
     return EXIT_FAILED if "error" in explained else EXIT_OK
+
+
+def _api(name: str) -> "Api | None":
+    from gomodel_trio.wire.dialect import API_BY_PATH, Api
+
+    return Api[name.upper()] if name in _APIS else API_BY_PATH.get("/" + name.partition("?")[0].strip("/"))
 
 
 def _version(_options: argparse.Namespace) -> int:
@@ -177,19 +230,69 @@ def _version(_options: argparse.Namespace) -> int:
 def _settings(options: argparse.Namespace) -> Any:
     from gomodel_trio.config.load import load_settings
 
-    return load_settings(os.environ, config_file=options.config, env_file=options.env_file, cwd=Path.cwd(), demo=options.demo)
+    return load_settings(_environment(), config_file=options.config, env_file=options.env_file, cwd=Path.cwd(), demo=options.demo)
 
 
-def _refuse(error: ConfigurationError) -> int:
-    _print_error("The configuration is wrong:")
+def _environment() -> dict[str, str]:
+    """The process's variables as UTF-8, whatever the locale: it is what they are written in."""
+    return {_utf8(name): _utf8(value) for name, value in os.environ.items()}
+
+
+def _utf8(text: str) -> str:
+    return text if text.isascii() else os.fsencode(text).decode("utf-8", "surrogateescape")
+
+
+def _refuse(error: "ConfigurationError") -> int:
+    from gomodel_trio.errors import AddressUnavailable
+
+    _print_error("The gateway cannot start:" if isinstance(error, AddressUnavailable) else "The configuration is wrong:")
     for fault in error.faults:
         _print_error(f"  {fault}")
     return EXIT_USAGE
 
 
+# ---- output ---------------------------------------------------------------------------------------------------------
+
+
 def _print(line: str) -> None:
-    sys.stdout.write(line + "\n")
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.write(line + "\n")
+    except OSError:
+        raise _OutputLost from None
+
+
+def _print_json(value: Any) -> None:
+    import msgspec
+
+    plain = msgspec.to_builtins(value)
+    is_unicode = sys.stdout is None or sys.stdout.encoding.lower().replace("-", "") == "utf8"
+    _print(json.dumps(plain, indent=2, ensure_ascii=not is_unicode))
 
 
 def _print_error(line: str) -> None:
-    sys.stderr.write(line + "\n")
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError):
+            sys.stderr.write(line + "\n")
+
+
+def _settle_output(code: int) -> int:
+    """Write what is buffered, and leave nothing that could fail at the interpreter's end; the exit code."""
+    if not _flush(sys.stdout, 1):
+        code = EXIT_FAILED
+    _flush(sys.stderr, 2)
+    return code
+
+
+def _flush(stream: TextIO | None, descriptor: int) -> bool:
+    try:
+        if stream is not None:
+            stream.flush()
+    except OSError:
+        with contextlib.suppress(OSError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, descriptor)
+            os.close(nowhere)
+        return False
+    return True

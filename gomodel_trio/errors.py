@@ -98,6 +98,16 @@ def shortened(name: str) -> str:
     return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"
 
 
+def dialect_mismatch(target: str, theirs: str, ours: str) -> ClientFault:
+    """What is told where a target speaks the dialect `theirs` and the request is in `ours`."""
+    return ClientFault(
+        f"The target {shortened(target)!r} speaks the {theirs} dialect and this request is in the {ours} one; they are not translated. "
+        "Send the request to an endpoint of the target's dialect.",
+        code="dialect_mismatch",
+        param="model",
+    )
+
+
 class UpstreamFault(GatewayError):
     """No target could serve the request."""
 
@@ -137,3 +147,7 @@ class ConfigurationError(Exception):
 
     def __str__(self) -> str:
         return "\n".join(str(fault) for fault in self.faults)
+
+
+class AddressUnavailable(ConfigurationError):
+    """The configuration may be right, but this machine does not give the address that it names."""

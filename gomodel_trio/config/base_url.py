@@ -3,12 +3,12 @@
 Layer: config. Source: behaviour.md §7 (a base_url that is our own listener is an error). A message never shows credentials.
 """
 
-import ipaddress
 import re
-import socket
+from collections.abc import Collection
 from urllib.parse import SplitResult, urlsplit
 
 from gomodel_trio.config.findings import shown
+from gomodel_trio.config.local_address import address_of, is_loopback, is_this_machine, plain_host
 
 _UNPRINTABLE = re.compile(r"[\x00-\x20\x7f]")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -46,49 +46,21 @@ def lacks_version_path(base_url: str, usual: str | None) -> bool:
     return given.hostname == wanted.hostname and given.path in ("", "/") and wanted.path not in ("", "/")
 
 
-def is_own_listener(base_url: str, host: str, port: int) -> bool:
-    """Whether a checked URL leads back to the gateway listening on `host` (empty: every interface) and `port`.
+def is_own_listener(base_url: str, host: str, ports: Collection[int]) -> bool:
+    """Whether a checked URL leads back to the gateway listening on `host` (empty: every interface) and any of `ports`.
 
-    Loopback and wildcard spellings are one; another name of this machine is not found out.
+    Spellings of loopback are one, and with every interface so are this machine's addresses and its own name. A name that only a lookup
+    would show to be ours is found out by the transports.
     """
     url = urlsplit(base_url)
-    if port == 0 or _port(url) != port:
+    if _port(url) not in {port for port in ports if port}:
         return False
-    theirs, ours = _plain_host(url.hostname or ""), _plain_host(host)
-    if ours == "" or _is_unspecified(ours):
-        return _is_local(theirs)
-    return _is_local(theirs) if _is_local(ours) else theirs == ours
+    theirs, ours = plain_host(url.hostname or ""), plain_host(host)
+    address = address_of(ours)
+    if ours == "" or (address is not None and address.is_unspecified):
+        return is_this_machine(theirs)
+    return is_loopback(theirs) if is_loopback(ours) else theirs == ours
 
 
 def _port(url: SplitResult) -> int:
     return url.port if url.port is not None else _DEFAULT_PORTS.get(url.scheme.lower(), 0)
-
-
-def _plain_host(host: str) -> str:
-    return host.strip("[]").rstrip(".").lower()
-
-
-def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """The address that `host` spells, old forms such as `127.1` too; None for a name."""
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        try:
-            return ipaddress.IPv4Address(socket.inet_aton(host))
-        except (OSError, UnicodeEncodeError):
-            return None
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return mapped or address
-
-
-def _is_unspecified(host: str) -> bool:
-    address = _address(host)
-    return address is not None and address.is_unspecified
-
-
-def _is_local(host: str) -> bool:
-    """Whether connecting to `host` stays on this machine's loopback; the unspecified address does on Linux."""
-    if host in ("localhost", "ip6-localhost", "ip6-loopback") or host.endswith(".localhost"):
-        return True
-    address = _address(host)
-    return address is not None and (address.is_loopback or address.is_unspecified)

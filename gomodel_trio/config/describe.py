@@ -25,8 +25,8 @@ def describe(settings: Settings) -> list[str]:
     pins = f"pins for {format_duration(smart.session_ttl_s)}" if smart.session_ttl_s > 0 else "no pins"
     lines.append(f"smart routing: {_SWITCH[smart.enabled]}, hard from {smart.threshold} points, {pins}")
     adaptive = settings.adaptive
-    cooldowns = f"cooldowns {format_duration(adaptive.cooldown_base_s)} to {format_duration(adaptive.cooldown_max_s)}"
-    lines.append(f"adaptive routing: {_SWITCH[adaptive.enabled]}, objective {adaptive.objective.value}, {cooldowns}")
+    lines.append("adaptive routing: not in this version (acts as round_robin)")
+    lines.append(f"cooldowns: {format_duration(adaptive.cooldown_base_s)} to {format_duration(adaptive.cooldown_max_s)}")
     attempts = settings.attempts
     lines.append(
         f"timeouts: connect {_timeout(attempts.connect_timeout_s)}, headers {_timeout(attempts.header_timeout_s)}, "

@@ -47,7 +47,7 @@ def read_secret_file(path: Path) -> str:
             content = file.read(_LARGEST_FILE_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "no valid path"
-        raise ReferenceFault(f"cannot read {shown(str(path))}: {reason}") from None
+        raise ReferenceFault(f"cannot read {_name(path)}: {reason}") from None
     if len(content) > _LARGEST_FILE_BYTES:
         raise ReferenceFault(f"{shown(str(path))} is larger than 1 MiB")
     try:
@@ -57,6 +57,14 @@ def read_secret_file(path: Path) -> str:
     if not value:
         raise ReferenceFault(f"{shown(str(path))} is empty")
     return value
+
+
+def _name(path: Path) -> str:
+    """What to call a file: one that does not exist may be the secret itself, given in the place of its file's path."""
+    try:
+        return shown(str(path)) if path.exists() else "the file it names"
+    except (OSError, ValueError):
+        return "the file it names"
 
 
 def _expand(text: str, lookup: Lookup, plain: bool, depth: int) -> str:

@@ -79,10 +79,16 @@ def quoting_cause(text: str) -> str | None:
 def _explain(name: str, text: str, error: json.JSONDecodeError) -> str:
     """Compose the message for a text that is no JSON."""
     message = _position(text, error)
+    if error.msg == "Extra data" and text[error.pos :].startswith("#"):
+        return f"{message}; what follows the JSON is taken for a part of it: put the comment on a line of its own"
     cause = quoting_cause(text)
-    if cause is None and _is_cut(text, error.pos):
-        cause = "the value ends too early: it was cut, as systemd does at the first space or quote of an unquoted value"
-    return message if cause is None else f"{message}; quotes: {cause}; {_REMEDY.format(name=name)}"
+    if cause is not None:
+        return f"{message}; quotes: {cause}; {_REMEDY.format(name=name)}"
+    missing = _missing_end(text)
+    if not missing:
+        return message
+    cause = f"it ends too early: a `{missing}` is missing, or the value was cut (systemd cuts an unquoted one at the first space or quote)"
+    return f"{message}; {cause}; {_REMEDY.format(name=name)}"
 
 
 def _position(text: str, error: json.JSONDecodeError) -> str:
@@ -105,6 +111,22 @@ def _near(text: str, position: int) -> str:
     return "«" + "".join(character if character.isprintable() else "␣" for character in piece) + "»"
 
 
-def _is_cut(text: str, position: int) -> bool:
-    """Whether the text ends inside a list, an object or a string."""
-    return text[0] in "[{" and (position >= len(text) or text.count("{") > text.count("}") or text.count("[") > text.count("]"))
+def _missing_end(text: str) -> str:
+    """What would close the string, object or list that the text ends in; empty if it ends in none."""
+    open_ends: list[str] = []
+    is_string = False
+    characters = iter(text)
+    for character in characters:
+        if is_string:
+            if character == "\\":
+                next(characters, None)
+            is_string = character != '"'
+        elif character == '"':
+            is_string = True
+        elif character in "{[":
+            open_ends.append("}" if character == "{" else "]")
+        elif open_ends and character == open_ends[-1]:
+            open_ends.pop()
+    if not open_ends:
+        return ""
+    return '"' if is_string else open_ends[-1]

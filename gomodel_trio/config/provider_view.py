@@ -8,8 +8,10 @@ from collections.abc import Mapping, Sequence
 
 from gomodel_trio.config.settings import ProviderSettings
 from gomodel_trio.route.policy import Provider
+from gomodel_trio.wire.dialect import Dialect
 
 _FINGERPRINT_DIGITS = 16
+_SPEAKS_EVERY_DIALECT = frozenset({"echo"})
 
 
 def provider_views(providers: Mapping[str, ProviderSettings], listed: Mapping[str, Sequence[str]] | None = None) -> dict[str, Provider]:
@@ -42,4 +44,5 @@ def _view(provider: ProviderSettings, listed: Sequence[str]) -> Provider:
         models=tuple(dict.fromkeys([*configured, *(model for model in listed if model not in disabled)])),
         key_count=max(1, len(provider.api_keys)),
         fingerprint=fingerprint(provider),
+        other_dialects=frozenset(Dialect) - {provider.dialect} if provider.type in _SPEAKS_EVERY_DIALECT else frozenset(),
     )

@@ -3,6 +3,8 @@
 Layer: config. Source: behaviour.md §4 (without credentials: a warning, its targets unavailable), §7.
 """
 
+from collections.abc import Collection
+
 from gomodel_trio.config.base_url import check_base_url, is_own_listener, lacks_version_path
 from gomodel_trio.config.env_providers import apply_provider_variables
 from gomodel_trio.config.environment import Variables
@@ -18,11 +20,11 @@ _ECHO = "echo"
 
 
 def read_providers(
-    entries: Located | None, variables: Variables, findings: Findings, *, host: str, port: int, demo: bool
+    entries: Located | None, variables: Variables, findings: Findings, *, host: str, ports: Collection[int], demo: bool
 ) -> dict[str, ProviderSettings]:
     """Read every provider: YAML entries in their order, then those of variables, then `echo` for a demonstration.
 
-    `host` and `port` are the gateway's own, which no provider may be.
+    `host` and `ports` are the gateway's own, which no provider may be.
     """
     declared = read_provider_entries(entries, findings)
     is_echo_added = demo and _ECHO not in declared
@@ -31,10 +33,10 @@ def read_providers(
     apply_provider_variables(declared, variables, findings)
     if is_echo_added:
         declared[_ECHO] = declared.pop(_ECHO)  # last: a demonstration must not take names from providers that are there
-    return {name: _complete(each, host, port, findings) for name, each in declared.items()}
+    return {name: _complete(each, host, ports, findings) for name, each in declared.items()}
 
 
-def _complete(declared: Declared, host: str, port: int, findings: Findings) -> ProviderSettings:
+def _complete(declared: Declared, host: str, ports: Collection[int], findings: Findings) -> ProviderSettings:
     """Check one provider and fill in what its type gives."""
     row = declared.type
     is_available = declared.enabled
@@ -49,7 +51,7 @@ def _complete(declared: Declared, host: str, port: int, findings: Findings) -> P
     if is_available and not base_url:
         findings.warn(declared.place, f"provider {declared.name!r} has no base_url, and its type no usual one: its targets are unavailable")
         is_available = False
-    if base_url and row.name != _ECHO and declared.enabled and is_own_listener(base_url, host, port):
+    if base_url and row.name != _ECHO and declared.enabled and is_own_listener(base_url, host, ports):
         message = "is the gateway's own address: clients use that one, the provider needs the upstream's"
         if is_available:
             findings.fault(declared.base_url_place or declared.place, message)

@@ -13,6 +13,7 @@ from gomodel_trio.errors import GatewayError, MethodNotAllowed
 from gomodel_trio.gateway.headers import for_client
 from gomodel_trio.gateway.http import Headers
 from gomodel_trio.gateway.record import RequestRecord
+from gomodel_trio.gateway.redaction import NOTHING_PRIVATE, Redactor
 from gomodel_trio.route.outcome import Outcome
 from gomodel_trio.upstream.attempt import Failure
 from gomodel_trio.wire.dialect import Dialect
@@ -23,6 +24,7 @@ JSON: Final = (b"content-type", b"application/json")
 _MAY_PASS_LATER: Final = frozenset({408, 425, 429})
 """The only 4xx statuses that waiting can cure; for the others clients are told not to retry."""
 _LONGEST_VALUE: Final = 1024
+_TRACEBACK: Final = "Traceback (most recent call last)"
 _WAITS: Final = frozenset({b"retry-after", b"retry-after-ms"})
 _TOLD_ANEW: Final = _WAITS | {b"content-type", b"content-encoding"}
 """Headers of a refusal that the answer gives itself. SDKs heed the milliseconds first, so the two must never disagree."""
@@ -55,10 +57,15 @@ def own_headers(record: RequestRecord) -> Headers:
     return headers
 
 
-@lru_cache(maxsize=4096)
 def header_value(text: str) -> bytes:
     """A name as a header value: UTF-8, control characters replaced, and no longer than any client's limit on headers."""
-    return "".join(char if char.isprintable() else "?" for char in text[:_LONGEST_VALUE]).encode("utf-8", "replace")
+    # Cut before it is remembered: clients choose names, and may choose megabytes.
+    return _header_value(text[:_LONGEST_VALUE])
+
+
+@lru_cache(maxsize=1024)
+def _header_value(text: str) -> bytes:
+    return "".join(char if char.isprintable() else "?" for char in text).encode("utf-8", "replace")
 
 
 def of_error(error: GatewayError, dialect: Dialect, request_id: str) -> Answer:
@@ -76,26 +83,52 @@ def of_error(error: GatewayError, dialect: Dialect, request_id: str) -> Answer:
     return Answer(error.status, headers, body, error.code)
 
 
-def of_failure(failure: Failure, dialect: Dialect, provider: str, *, request_id: str, retry_after_s: float | None) -> Answer:
-    """What the client is told when the last attempt failed. `retry_after_s`: the least cooldown left, where every target is cooling."""
+def of_failure(
+    failure: Failure,
+    dialect: Dialect,
+    provider: str,
+    *,
+    request_id: str,
+    retry_after_s: float | None,
+    redactor: Redactor = NOTHING_PRIVATE,
+) -> Answer:
+    """What the client is told when the last attempt failed.
+
+    `retry_after_s`: the least cooldown left, where every target is cooling or the upstream of a 429 named no time. `redactor` hides what
+    the upstream must not tell.
+    """
     match failure.classification.outcome:
         case Outcome.AUTH:
             return _masked(dialect, request_id, "upstream_authentication", f"The provider {provider!r} refused the gateway's credentials.")
         case Outcome.ACCOUNT:
             what = f"The gateway's account at the provider {provider!r} cannot be used now (credit, quota or spending limit)."
             return _masked(dialect, request_id, "upstream_account", what)
-    headers = for_client([pair for pair in failure.headers if pair[0] not in _TOLD_ANEW])
+    headers = redactor.headers(for_client([pair for pair in failure.headers if pair[0] not in _TOLD_ANEW]))
     headers += _waiting(failure, retry_after_s)
     if failure.status < 500 and failure.status not in _MAY_PASS_LATER:
         headers = [pair for pair in headers if pair[0] != b"x-should-retry"] + [(b"x-should-retry", b"false")]
     code = failure.classification.code
-    if failure.body is not None and _is_error_of(dialect, failure.body):
-        return Answer(failure.status, [JSON, *headers], failure.body, code)
-    message = failure.classification.message or (read_fault(failure.body).message if failure.body else None) or failure.detail
-    body = error_body(
-        dialect, status=failure.status, message=message, code=code or "upstream_error", kind=None, param=None, request_id=request_id
-    )
-    return Answer(failure.status, [JSON, *headers], body, code or "upstream_error")
+    if failure.body is not None:
+        verbatim = redactor.data(failure.body)
+        if _is_error_of(dialect, verbatim):
+            return Answer(failure.status, [JSON, *headers], verbatim, code)
+    code = redactor.text(code) if code else "upstream_error"
+    message = redactor.text(_words(failure))
+    body = error_body(dialect, status=failure.status, message=message, code=code, kind=None, param=None, request_id=request_id)
+    return Answer(failure.status, [JSON, *headers], body, code)
+
+
+def is_json_error(body: bytes) -> bool:
+    """Whether an error's body is made for programs. Pages and plain text are for the upstream's developers, tracebacks among them."""
+    return isinstance(decode_any(body), dict | list)
+
+
+def _words(failure: Failure) -> str:
+    """The message for an error that cannot be relayed as it is: the upstream's, where it is one."""
+    if failure.body and not is_json_error(failure.body):
+        return failure.detail
+    message = failure.classification.message or (read_fault(failure.body).message if failure.body else None)
+    return message if message and _TRACEBACK not in message else failure.detail
 
 
 def _is_error_of(dialect: Dialect, body: bytes) -> bool:

@@ -5,6 +5,7 @@ Layer: gateway. Source: behaviour.md §1 (endpoints), §9. Every request leaves 
 
 from contextlib import suppress
 from typing import Final
+from urllib.parse import unquote_to_bytes
 
 import msgspec
 import trio
@@ -47,11 +48,11 @@ class Gateway:
         record = RequestRecord(
             request_id=request_id_of(request.headers),
             method=request.method,
-            path=request.path,
+            path=_path_of(request),
             started_s=self.tools.clock.now_s(),
             user_path=user_path_of(request.headers),
         )
-        is_counted = not _is_probe(request.path, self.deployment.settings.server.base_path)
+        is_counted = not _is_probe(record.path, self.deployment.settings.server.base_path)
         if is_counted:
             self.tools.metrics.request_started()
         try:
@@ -59,7 +60,7 @@ class Gateway:
         except BaseException:
             # Only what ends the task gets here: a cancellation, by itself or in the group of a nursery on its way.
             if request.is_disconnected:
-                record.outcome, record.status = "client_cancelled", 499
+                record.note_departure()
             else:
                 await self._stop(request, responder, record)
             raise
@@ -75,7 +76,7 @@ class Gateway:
         except GatewayError as error:
             await self._refuse(error, dialect, responder, record)
         except ClientGone:
-            record.outcome, record.status = "client_cancelled", 499
+            record.note_departure()
         except Exception as error:
             # The last line of defence: a fault of ours must not show itself to a client, nor take the listener down.
             self.tools.log.error("internal_error", request_id=record.request_id, path=record.path, error=repr(error), exc_info=error)
@@ -95,10 +96,10 @@ class Gateway:
         if api is not None:
             _allow(request.method, "POST")
             record.api = api
-            return await Exchange(self.tools, deployment, request, responder, record=record, api=api).run()
+            return await Exchange(self.tools, lambda: self.deployment, request, responder, record=record, api=api).run()
         if path == "/v1/models" or path.startswith("/v1/models/"):
             _allow(request.method, "GET", "HEAD")
-            return await self._models(deployment, path, request, responder, record)
+            return await self._models(deployment, request, responder, record)
         if path.startswith("/p/"):
             rest = _raw_path_behind(base_path.count("/") + 2, request.raw_path)
             return await pass_through(self.tools, deployment, request, responder, record=record, rest=rest)
@@ -123,9 +124,9 @@ class Gateway:
                 # Claude Code asks HEAD / and HEAD /api/hello whether somebody is there; a person's GET gets a word, too.
                 return await self._send_json(responder, record, 200, {"name": "gomodel_trio", "status": "ok"})
 
-    async def _models(self, deployment: Deployment, path: str, request: Request, responder: Responder, record: RequestRecord) -> None:
+    async def _models(self, deployment: Deployment, request: Request, responder: Responder, record: RequestRecord) -> None:
         dialect = _dialect_of(deployment, request)
-        name = path.removeprefix("/v1/models").removeprefix("/")
+        name = request.path.removeprefix(deployment.settings.server.base_path + "/v1/models").removeprefix("/")
         user_path = record.user_path
         body = one_model(deployment, user_path, dialect, name) if name else list_models(deployment, user_path, dialect)
         await self._send(responder, record, 200, "application/json", body)
@@ -192,6 +193,14 @@ class Gateway:
         )
 
 
+def _path_of(request: Request) -> str:
+    """The decoded path in which every slash was sent as one: an encoded slash is part of a segment, and stays encoded."""
+    raw_path = request.raw_path
+    if b"%2f" not in raw_path and b"%2F" not in raw_path:
+        return request.path
+    return "/".join(unquote_to_bytes(part).decode("utf-8", "replace").replace("/", "%2F") for part in raw_path.split(b"/"))
+
+
 def _is_probe(path: str, base_path: str) -> bool:
     return _without_base(path, base_path) in _OPEN_PATHS
 
@@ -215,7 +224,7 @@ def _allow(method: str, *allowed: str) -> None:
 
 def _dialect_of(deployment: Deployment, request: Request) -> Dialect:
     """The dialect that whoever sent the request reads: its path's; elsewhere Anthropic's clients are known by their version header."""
-    path = request.path.removeprefix(deployment.settings.server.base_path)
+    path = _path_of(request).removeprefix(deployment.settings.server.base_path)
     api = API_BY_PATH.get(path)
     if api is not None:
         return api.dialect

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 import trio
 
-from gomodel_trio.errors import ClientFault, Unavailable, shortened
+from gomodel_trio.errors import Unavailable, dialect_mismatch
 from gomodel_trio.gateway import answers
 from gomodel_trio.gateway.deployment import Deployment, Tools
 from gomodel_trio.gateway.headers import for_client, query_for_upstream
@@ -66,7 +66,7 @@ class Delivery:
         """Try the target with one key after the other; None: the client has its answer.
 
         Raises:
-            ClientFault: the target speaks another dialect.
+            ClientFault: a reload made the target speak another dialect.
             Unavailable: a reload took its provider away since the decision.
         """
         adapter = self._adapter()
@@ -96,14 +96,8 @@ class Delivery:
         adapter = self.deployment.adapters.get(provider)
         if adapter is None:
             raise Unavailable(f"The provider {provider!r} is no longer configured.", retry_after_s=1.0)
-        theirs, ours = adapter.settings.dialect, self.outgoing.api.dialect
-        if not adapter.speaks(ours):
-            raise ClientFault(
-                f"The target {shortened(self.decision.target)!r} speaks the {theirs.value} dialect and this request is in the "
-                f"{ours.value} one; they are not translated. Send the request to an endpoint of the target's dialect.",
-                code="dialect_mismatch",
-                param="model",
-            )
+        if not adapter.speaks(self.outgoing.api.dialect):  # a reload changed it since the decision
+            raise dialect_mismatch(self.decision.target, adapter.settings.dialect.value, self.outgoing.api.dialect.value)
         return adapter
 
     async def _body(self) -> bytes:
@@ -189,7 +183,15 @@ class Delivery:
     async def _relay(self, opened: Opened) -> Failure | None:
         self._attempt.status = opened.response.status
         async with retimed(opened, self.decision.slowdown, self._sent_at_s) as answer:
-            end = await self._relay_of(answer).run()
+            relay = self._relay_of(answer)
+            try:
+                end = await relay.run()
+            except BaseException:
+                reached = relay.end_without_client()
+                if reached is not None:
+                    self.record.is_delivered = True
+                    self._finish(reached)
+                raise
         if isinstance(end, Failure):
             return end
         self._finish(end)

@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 from gomodel_trio.config.compile import compile_policy
 from gomodel_trio.config.settings import ProviderSettings, Settings
 from gomodel_trio.gateway.auth import MasterKey
+from gomodel_trio.gateway.redaction import Redactor
 from gomodel_trio.metrics.catalogue import KnownNames, Metrics
 from gomodel_trio.route import attempts
 from gomodel_trio.route.keywords import KeywordMatcher, compile_keywords
@@ -75,6 +76,7 @@ class Deployment:
     adapters: dict[str, Adapter]
     transports: dict[str, Transport]
     attempt_rules: attempts.Rules
+    redactors: dict[str, Redactor]
 
 
 def deploy(settings: Settings, tools: Tools) -> Deployment:
@@ -103,6 +105,7 @@ def deploy(settings: Settings, tools: Tools) -> Deployment:
             initial_backoff_s=tried.retry_initial_backoff_s,
             max_backoff_s=tried.retry_max_backoff_s,
         ),
+        redactors={name: Redactor(master_key, provider) for name, provider in settings.providers.items()},
     )
 
 

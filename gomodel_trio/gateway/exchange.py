@@ -7,12 +7,12 @@ Layer: gateway. Source: architecture.md ("One request"), behaviour.md §1–§6.
 What follows a failed attempt is `route.attempts`' business, which target comes next is the actor's, and asking it is `delivery`'s.
 """
 
+from collections.abc import Callable
 from functools import partial
 
-import msgspec
 import trio
 
-from gomodel_trio.errors import Unavailable, model_not_found, shortened
+from gomodel_trio.errors import Unavailable, dialect_mismatch, model_not_found, shortened
 from gomodel_trio.gateway import answers, tiering
 from gomodel_trio.gateway.delivery import AttemptKind, Delivery, Outgoing
 from gomodel_trio.gateway.deployment import Deployment, Tools
@@ -20,27 +20,37 @@ from gomodel_trio.gateway.headers import for_upstream
 from gomodel_trio.gateway.http import Request, Responder
 from gomodel_trio.gateway.ingress import LONG_BODY_BYTES, open_envelope, read_plain_body
 from gomodel_trio.gateway.record import RequestRecord
+from gomodel_trio.gateway.redaction import NOTHING_PRIVATE
 from gomodel_trio.route import attempts
 from gomodel_trio.route.directives import alias_of
 from gomodel_trio.route.names import Kind, TargetId, split_target
+from gomodel_trio.route.outcome import Outcome
 from gomodel_trio.state.commands import Decide, Decision, NoTarget, Preview, Why
 from gomodel_trio.state.lease import open_lease
 from gomodel_trio.upstream.attempt import Failure
 from gomodel_trio.wire.dialect import Api
 from gomodel_trio.wire.view import Envelope
 
+_RELOADS_FOLLOWED = 3
+"""How often a request is routed anew because a reload came in between: once is rare, and none may wait for the last of many."""
 NOTHING_TRIED_RETRY_AFTER_S = 30.0
 """Told where no target could be tried and no cooldown says when one can."""
 
 
 class Exchange:
-    """One request of `api` on its way through the gateway."""
+    """One request of `api` on its way through the gateway.
+
+    `current` tells the deployment as it is now. A reload replaces it and the actor's policy in one step, so the deployment taken just
+    before the actor is asked is the one whose policy decides, and what the decision's names are looked up in.
+    """
 
     def __init__(
-        self, tools: Tools, deployment: Deployment, request: Request, responder: Responder, *, record: RequestRecord, api: Api
+        self, tools: Tools, current: Callable[[], Deployment], request: Request, responder: Responder, *, record: RequestRecord, api: Api
     ) -> None:
         self._tools = tools
-        self._deployment = deployment
+        self._current = current
+        self._deployment = current()
+        self._redactor = NOTHING_PRIVATE
         self._request = request
         self._responder = responder
         self._record = record
@@ -57,7 +67,7 @@ class Exchange:
         body = await read_plain_body(self._request, self._deployment.settings.server.body_size_limit_bytes)
         envelope = await open_envelope(body)
         assert envelope.model is not None
-        decide = await self._route(envelope, envelope.model, body)
+        decide = await self._routed(envelope, envelope.model, body)
         outgoing = Outgoing(
             api=self._api,
             body=body,
@@ -69,10 +79,22 @@ class Exchange:
         )
         await self._serve(decide, outgoing)
 
+    async def _routed(self, envelope: Envelope, model: str, body: bytes) -> Decide:
+        """Route by the deployment of now, which a reload may have replaced since the request began, or does while it is routed."""
+        decide = await self._route(envelope, model, body)
+        for _ in range(_RELOADS_FOLLOWED):
+            if self._current() is self._deployment:
+                break
+            decide = await self._route(envelope, model, body)
+        if (revision := self._record.revision) is not None:
+            self._tools.metrics.tier_routed(revision.alias, revision.tier, revision.reason, revision.score)
+        return decide
+
     async def _route(self, envelope: Envelope, model: str, body: bytes) -> Decide:
         """Detect the session on what the client sent, then the tier; the question for the actor."""
+        self._deployment = self._current()
         record, headers = self._record, self._request.headers
-        record.model, record.is_stream = model, envelope.stream
+        record.model, record.is_stream, record.revision = model, envelope.stream, None
         detect = partial(self._deployment.sessions.detect, headers, body, self._api, record.user_path)
         record.session = detect() if len(body) <= LONG_BODY_BYTES else await trio.to_thread.run_sync(detect)
         alias = alias_of(self._deployment.policy.smart, model, envelope.provider, headers)
@@ -91,6 +113,7 @@ class Exchange:
             kind=Kind.STREAM if envelope.stream else Kind.UNARY,
             feeds_routing=self._api.is_scored,
             provider=envelope.provider,
+            dialect=self._api.dialect,
         )
 
     # ---- the loop ---------------------------------------------------------------------------------------------------
@@ -100,21 +123,19 @@ class Exchange:
         retries = 0
         last: tuple[Failure, Decision] | None = None
         while True:
+            self._deployment = self._current()
             async with open_lease(self._tools.actor, decide) as lease:
                 decision = lease.decision
                 if isinstance(decision, NoTarget):
                     return await self._without_target(decision, last, first)
-                if decision.left and not all(map(self._speaks, decision.left)):
-                    decision = msgspec.structs.replace(decision, left=tuple(filter(self._speaks, decision.left)))
-                if decision.left and not self._speaks(decision.target):
-                    decide = _asking(first, (*decide.tried, decision.target), None)
-                    continue
                 self._record.source, self._record.target = decision.source, decision.target
                 kind: AttemptKind = "retry" if decide.again else "failover" if last is not None else "primary"
                 delivery = Delivery(self._tools, self._deployment, self._responder, self._record, outgoing, decision, lease)
                 failure = await delivery.run(kind)
             if failure is None:
                 return None
+            # Kept, for a reload may take the provider away before its failure is told.
+            self._redactor = self._deployment.redactors.get(split_target(decision.target)[0], NOTHING_PRIVATE)
             tried = decide.tried if decision.target in decide.tried else (*decide.tried, decision.target)
             last = (failure, decision)
             match self._next(decision, failure, retries, outgoing.deadline_s):
@@ -125,12 +146,7 @@ class Exchange:
                     await trio.sleep(for_s)
                     decide = _asking(first, tried, decision.target)
                 case attempts.Respond():
-                    return await self._respond(failure, decision, _asking(first, tried, None))
-
-    def _speaks(self, target: TargetId) -> bool:
-        """Whether a target can be asked in the request's dialect: in a pool of both those that cannot are passed over."""
-        adapter = self._deployment.adapters.get(split_target(target)[0])
-        return adapter is not None and adapter.speaks(self._api.dialect)
+                    return await self._respond(failure, decision, first)
 
     def _next(
         self, decision: Decision, failure: Failure, retries: int, deadline_s: float
@@ -148,15 +164,23 @@ class Exchange:
 
     # ---- nobody answered --------------------------------------------------------------------------------------------
 
-    async def _respond(self, failure: Failure, decision: Decision, ask: Decide) -> None:
+    async def _respond(self, failure: Failure, decision: Decision, first: Decide) -> None:
+        judged = failure.classification
         retry_after_s = None
-        if decision.was_cooling:
-            # It was the last resort: what the client should wait for is the first target to come back, as things stand now.
-            left = await self._tools.actor.ask(Preview(ask))
+        if decision.was_cooling or (judged.outcome is Outcome.RATE and judged.retry_after_s is None):
+            # A last resort, or an upstream that names no time: what to wait for is the first target to come back, as things stand now.
+            left = await self._tools.actor.ask(Preview(_asking(first, (*decision.candidates, decision.target), None)))
             retry_after_s = left.retry_after_s if isinstance(left, NoTarget) else None
         provider, _ = split_target(decision.target)
-        answer = answers.of_failure(failure, self._api.dialect, provider, request_id=self._record.request_id, retry_after_s=retry_after_s)
-        self._record.status, self._record.outcome = answer.status, failure.classification.outcome.value
+        answer = answers.of_failure(
+            failure,
+            self._api.dialect,
+            provider,
+            request_id=self._record.request_id,
+            retry_after_s=retry_after_s,
+            redactor=self._redactor,
+        )
+        self._record.status, self._record.outcome = answer.status, judged.outcome.value
         self._record.error_code = answer.code
         await self._responder.send(answer.status, [*answer.headers, *answers.own_headers(self._record)], answer.body)
         self._record.bytes_out = len(answer.body)
@@ -168,6 +192,17 @@ class Exchange:
         name = self._record.model or ""
         if decision.why in (Why.UNKNOWN, Why.FORBIDDEN):
             raise model_not_found(name)
+        if decision.target is not None:
+            self._record.target = decision.target
+            theirs = " and ".join(dialect.value for dialect in decision.dialects)
+            raise dialect_mismatch(decision.target, theirs, self._api.dialect.value)
+        if decision.why is Why.UNAVAILABLE:
+            raise Unavailable(
+                f"No target of the model {shortened(name)!r} is available: its providers have no key, or they are disabled.",
+                code="no_target_available",
+                retry_after_s=NOTHING_TRIED_RETRY_AFTER_S,
+                should_retry=False,
+            )
         raise Unavailable(
             f"No target of the model {shortened(name)!r} can be tried now.",
             code="no_target_available",
@@ -185,4 +220,5 @@ def _asking(first: Decide, tried: tuple[TargetId, ...], again: TargetId | None) 
         provider=first.provider,
         tried=tried,
         again=again,
+        dialect=first.dialect,
     )

@@ -16,8 +16,8 @@ from gomodel_trio.route.directives import header
 from gomodel_trio.upstream.decoding import inflate_whole
 from gomodel_trio.wire.view import Envelope, decode_envelope, require_model
 
-LONG_BODY_BYTES: Final = 1 << 20
-"""Above this a body is read in a thread: parsing it would hold up every other request for milliseconds."""
+LONG_BODY_BYTES: Final = 1 << 18
+"""Above this a body is read and scored in a thread: it would hold up every other request for milliseconds."""
 
 _MOST_INFLATION: Final = 1032
 """So many bytes one byte of deflate can become."""

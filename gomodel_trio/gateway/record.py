@@ -51,7 +51,8 @@ class AttemptRecord:
 class RequestRecord:
     """One request from its head to its end. Times are seconds since the gateway's start.
 
-    `open_stream`: what has been seen of a stream that is being relayed, where an event of ours may be put into it.
+    `open_stream`: what has been seen of a stream that is being relayed, where an event of ours may be put into it. `is_delivered`: the
+    client has all of a stream but its framing, so that its departure is none.
     """
 
     request_id: str
@@ -77,3 +78,9 @@ class RequestRecord:
     output_tokens: int | None = None
     parse_errors: int = 0
     open_stream: Observer | None = None
+    is_delivered: bool = False
+
+    def note_departure(self) -> None:
+        """The client has left."""
+        if not self.is_delivered:
+            self.outcome, self.status = "client_cancelled", 499

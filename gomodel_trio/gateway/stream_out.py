@@ -9,6 +9,7 @@ clock's task commits while the reader waits on, and whatever the reader gets nex
 
     held --content | bounds--> committed --end seen--> SUCCESS
       |                            |---- cut, stall, error event --> FAULT, told in-stream
+      |                            |---- the client leaves --> SUCCESS if it has the end event, which is all that it waited for
       '-- error, cut, timeout, empty --> Failure
 """
 
@@ -41,6 +42,8 @@ _DEADLINE_GRAIN: Final = 1e-3
 """The share of the idle limit within which its deadline is not moved again: moving it costs more than all else a chunk does."""
 HOLD_BYTES_WITH_TIMEOUT: Final = 4 << 20
 """With HTTP_FIRST_EVENT_TIMEOUT the operator chose to wait; the bytes stay bounded."""
+MAX_ANSWER_BYTES: Final = 1 << 30
+"""An answer that is no event stream ends somewhere: none of a model is as large as this."""
 
 
 class RelayEnd(msgspec.Struct, frozen=True):
@@ -97,6 +100,8 @@ class Relay:
         self._commit_error: Exception | None = None
         self._holding: trio.CancelScope | None = None
         self._pending: bytes | Failure | None = None
+        self._is_writing = True
+        """Whether some of what came has not gone out yet."""
 
     async def run(self) -> Failure | RelayEnd:
         """Relay to the end. A Failure means that nothing has been sent.
@@ -110,6 +115,14 @@ class Relay:
                 return failure
         await self._commit()
         return await self._relay()
+
+    def end_without_client(self) -> RelayEnd | None:
+        """How the answer ended where the client left: well if it has the end event, though the upstream keeps the body open; else None."""
+        observer = self._observer
+        if self._is_writing or observer is None or not observer.has_ended or observer.error is not None:
+            return None
+        self._note(observer)
+        return RelayEnd(Outcome.SUCCESS)
 
     # ---- held -------------------------------------------------------------------------------------------------------
 
@@ -158,7 +171,10 @@ class Relay:
                 return self._ended_early()
             self._held.append(chunk)
             size += len(chunk)
-            self._observed(chunk)
+            await self._observed(chunk)
+            if self._commits:  # while it was read: with what is held, this chunk too
+                await self._committed.wait()
+                return None
             if self._observer is not None and self._observer.error is not None and not self._has_content:
                 return failure_of_event(self._observer.error, self._question)
             if self._has_content or size > bound:
@@ -192,22 +208,26 @@ class Relay:
 
     async def _relay(self) -> RelayEnd:
         """Forward until the end; only the upstream's silence counts as a stall, a slow client holds the upstream back."""
-        is_writing = False
+        self._is_writing = False
         idle_s, set_at_s = self._limits.idle_s, trio.current_time()
         with trio.CancelScope(deadline=set_at_s + idle_s) as scope:
             while True:
                 chunk, self._pending = (self._pending if self._pending is not None else await self._read()), None
                 if isinstance(chunk, Failure) or not chunk:
                     break
-                has_progressed = self._observed(chunk)
-                is_writing = True
+                self._is_writing = True
+                has_progressed = await self._observed(chunk)
                 await self._write(chunk)
-                is_writing = False
+                self._is_writing = False
+                if not self._is_event_stream and self._record.bytes_out > MAX_ANSWER_BYTES:
+                    return self._gave_up_on_upstream()
                 if has_progressed and (now_s := trio.current_time()) - set_at_s > idle_s * _DEADLINE_GRAIN:
                     scope.deadline, set_at_s = now_s + idle_s, now_s
-        if scope.cancelled_caught:
-            return self._gave_up_on_client() if is_writing else await self._stalled()
-        return await self._ended(chunk if isinstance(chunk, Failure) else None)
+        if not scope.cancelled_caught:
+            return await self._ended(chunk if isinstance(chunk, Failure) else None)
+        if self._is_writing:
+            return self._gave_up_on_client()
+        return await self._ended(None) if self._observer is not None and self._observer.has_ended else await self._stalled()
 
     async def _stalled(self) -> RelayEnd:
         return await self._tell(504, "The upstream stream stalled.", RelayEnd(Outcome.FAULT, Cause.STALLED, "stream_incomplete"))
@@ -215,6 +235,10 @@ class Relay:
     def _gave_up_on_client(self) -> RelayEnd:
         self._responder.abort()
         return RelayEnd(Outcome.CLIENT, Cause.NONE, "client_too_slow")
+
+    def _gave_up_on_upstream(self) -> RelayEnd:
+        self._responder.abort()
+        return RelayEnd(Outcome.FAULT, Cause.TRUNCATED, "answer_too_large")
 
     async def _ended(self, failure: Failure | None) -> RelayEnd:
         observer = self._observer
@@ -269,16 +293,35 @@ class Relay:
         except TransportError as error:
             return failure_of_transport(error)
 
-    def _observed(self, chunk: bytes) -> bool:
-        """Show a chunk to the observer; whether it brought anything but comments."""
-        observer = self._observer
-        if observer is None or self._decoder is None:
+    async def _observed(self, chunk: bytes) -> bool:
+        """Show a chunk to the observer; whether it brought anything but comments. One that inflates to much takes its time in turns."""
+        observer, decoder = self._observer, self._decoder
+        if observer is None or decoder is None:
             return True
-        has_progressed = observer.feed(self._decoder.feed(chunk))
-        if not self._has_content and observer.has_content:
-            self._has_content = True
-            self._on_content()
-        return has_progressed
+        has_progressed = is_next = False
+        for piece in decoder.pieces(chunk):
+            if is_next:
+                await trio.lowlevel.checkpoint()
+            is_next = True
+            has_progressed = observer.feed(piece) or has_progressed
+            if not self._has_content and observer.has_content:
+                self._note_content()
+        if not decoder.is_given_up:
+            return has_progressed
+        if observer.error is None and not observer.has_ended:
+            self._look_away(observer)
+        return True
+
+    def _look_away(self, observer: Observer) -> None:
+        """Relay the rest unseen: what inflates absurdly is the client's to judge, and ends where its body ends."""
+        self._note(observer)
+        self._observer = self._record.open_stream = None
+        if not self._has_content:
+            self._note_content()
+
+    def _note_content(self) -> None:
+        self._has_content = True
+        self._on_content()
 
     async def _write(self, chunk: bytes) -> None:
         await self._responder.write(chunk)

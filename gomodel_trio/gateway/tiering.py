@@ -48,7 +48,6 @@ async def route_tier(
         revision = _revision(
             deployment, alias, verdict, reply.tier, reason=reason, size=size, is_pinned=reply.is_pinned, is_escalated=reply.is_escalated
         )
-    tools.metrics.tier_routed(alias.name, revision.tier, revision.reason, revision.score)
     return revision
 
 

@@ -45,11 +45,13 @@ class ConnectionLimits(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     head_bytes: int = 65536
+    header_count: int = 128
     head_s: float = 30.0
     body_idle_s: float = 30.0
     body_total_s: float = 600.0
     write_s: float = 300.0
     keep_alive_s: float = 75.0
+    connections: int = 10_000
 
 
 class Connection:
@@ -70,7 +72,9 @@ class Connection:
         self._context = context
         self._limits = limits
         self._on_error = on_error
-        self._protocol = Http1Protocol(self, config, context, _client(stream))
+        self._protocol = Http1Protocol(
+            self, config, context, _client(stream), head_bytes=limits.head_bytes, header_count=limits.header_count
+        )
         self._nursery: trio.Nursery
         self._write_lock = trio.Lock()
         self._reading: trio.CancelScope | None = None

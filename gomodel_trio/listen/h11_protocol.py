@@ -22,6 +22,9 @@ from hypercorn.typing import AppWrapper, ASGIReceiveEvent, ConnectionState, H11S
 
 _QUEUED_MESSAGES = 10
 """Body messages between reader and application; beyond that the client waits."""
+_LINE_BYTES = len("  HTTP/1.1\r\n\r\n")
+_FIELD_BYTES = len(": \r\n")
+"""What a request's line, with the head's end, and each header take beside their words."""
 _REASONS = {
     405: "This is no forward proxy.",
     408: "The request did not arrive in time.",
@@ -79,9 +82,20 @@ class Http1Protocol(H11Protocol):
 
     connection: h11.Connection
 
-    def __init__(self, owner: Owner, config: Config, context: WorkerContext, client: tuple[str, int] | None) -> None:
+    def __init__(
+        self,
+        owner: Owner,
+        config: Config,
+        context: WorkerContext,
+        client: tuple[str, int] | None,
+        *,
+        head_bytes: int,
+        header_count: int,
+    ) -> None:
         super().__init__(cast(AppWrapper, owner.app), config, context, owner, ConnectionState({}), False, client, None, owner.transmit)
         self._owner = owner
+        self._head_bytes = head_bytes
+        self._header_count = header_count
         self._is_over = False
         self._version = b"1.1"
 
@@ -140,7 +154,7 @@ class Http1Protocol(H11Protocol):
                 await self.refuse(error.error_status_hint)
                 return
             if isinstance(event, h11.Request):
-                status_code = _fault_of(event)
+                status_code = _fault_of(event) or self._excess_of(event)
                 if status_code is not None:
                     await self.refuse(status_code)
                     return
@@ -153,6 +167,12 @@ class Http1Protocol(H11Protocol):
                 await self.stream.handle(http_events.Body(stream_id=STREAM_ID, data=bytes(event.data)))
             elif isinstance(event, h11.EndOfMessage):
                 await self.stream.handle(http_events.EndBody(stream_id=STREAM_ID))
+
+    def _excess_of(self, request: h11.Request) -> int | None:
+        """431 for a head that is over a limit: h11 itself stops only what it has not got whole."""
+        fields = sum(len(name) + len(value) + _FIELD_BYTES for name, value in request.headers)
+        size = len(request.method) + len(request.target) + _LINE_BYTES + fields
+        return 431 if len(request.headers) > self._header_count or size > self._head_bytes else None
 
     async def _create_stream(self, request: h11.Request) -> None:
         self.stream = HTTPStream(

@@ -4,6 +4,7 @@ Layer: listen. Source: behaviour.md §6 (drain), §9 (HOST, PORT); architecture.
 connection fails in its nursery and never ends while one client stops reading; so its protocol runs in connections of ours.
 """
 
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 
@@ -12,8 +13,11 @@ from hypercorn.config import Config
 from hypercorn.trio.worker_context import WorkerContext
 
 from gomodel_trio.listen.asgi import AsgiApp, OnError
+from gomodel_trio.listen.h1_head import encode_error
 from gomodel_trio.listen.h11_connection import Connection, ConnectionLimits
 from gomodel_trio.listen.sockets import open_listeners, port_of
+
+_TURNED_AWAY_S = 1.0
 
 
 async def serve_hypercorn(
@@ -42,6 +46,8 @@ async def serve_hypercorn(
     running: set[Connection] = set()
 
     async def serve_connection(stream: trio.SocketStream) -> None:
+        if len(running) >= bounds.connections:
+            return await _turn_away(stream)
         connection = Connection(app, stream, config=config, context=context, limits=bounds, on_error=on_error)
         running.add(connection)
         try:
@@ -70,6 +76,12 @@ def hypercorn_config(limits: ConnectionLimits) -> Config:
     config.h11_max_incomplete_size = limits.head_bytes
     config.keep_alive_max_requests = 1_000_000_000
     return config
+
+
+async def _turn_away(stream: trio.SocketStream) -> None:
+    """Say why; the caller closes."""
+    with contextlib.suppress(trio.BrokenResourceError), trio.move_on_after(_TURNED_AWAY_S):
+        await stream.send_all(encode_error(503, "The gateway has too many connections."))
 
 
 async def _accept(

@@ -9,7 +9,7 @@ from typing import Any
 
 import trio
 
-from gomodel_trio.errors import ConfigFault, ConfigurationError
+from gomodel_trio.errors import AddressUnavailable, ConfigFault
 
 BACKLOG = 1024
 """Connections that may wait to be accepted: a burst of clients must not meet refusals (the kernel caps it at somaxconn)."""
@@ -22,7 +22,7 @@ async def open_listeners(host: str, port: int, *, port_variable: str = "PORT") -
     """Listen on every address that `host` stands for: "", "*" and "::" are all interfaces. With port 0 all share one free port.
 
     Raises:
-        ConfigurationError: the address cannot be bound; it names HOST or `port_variable`.
+        AddressUnavailable: the address cannot be bound; it names HOST or `port_variable`.
     """
     listeners: list[trio.SocketListener] = []
     failure: OSError | None = None
@@ -41,7 +41,7 @@ async def open_listeners(host: str, port: int, *, port_variable: str = "PORT") -
         failure = error
     for listener in listeners:
         listener.socket.close()
-    raise ConfigurationError([_fault(host, port, failure, port_variable)])
+    raise AddressUnavailable([_fault(host, port, failure, port_variable)])
 
 
 def port_of(listeners: list[trio.SocketListener]) -> int:

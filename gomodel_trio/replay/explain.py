@@ -4,24 +4,24 @@ Layer: replay. Source: behaviour.md §10. The same code as the request path take
 fresh state, so there are no pins, no cooldowns and cursors stand at their start.
 """
 
-from typing import Any
-
-import msgspec
+from typing import Any, Final
 
 from gomodel_trio.config.compile import compile_policy
 from gomodel_trio.config.settings import Settings
 from gomodel_trio.errors import GatewayError
 from gomodel_trio.route.directives import Headers, alias_of, forced_tier, user_path_of
 from gomodel_trio.route.keywords import compile_keywords
-from gomodel_trio.route.names import Kind, TargetId, Tier, split_target
-from gomodel_trio.route.policy import Alias, Policy
+from gomodel_trio.route.names import Kind, Tier
+from gomodel_trio.route.policy import Alias
 from gomodel_trio.route.score import RULES_VERSION, Verdict, score_request
 from gomodel_trio.route.session import SessionDetector
 from gomodel_trio.state.commands import Decide, Decision, NoTarget, Preview, Stamped, Why
 from gomodel_trio.state.routing_state import RoutingState, step
-from gomodel_trio.upstream.providers.table import adapter_for
 from gomodel_trio.wire.dialect import Api
 from gomodel_trio.wire.view import decode_envelope, require_model
+
+_STATUSES: Final = {Why.UNKNOWN: 404, Why.FORBIDDEN: 404, Why.DIALECT: 400}
+"""What a client is told where no target would be asked; anything else is 503."""
 
 
 def explain(settings: Settings, api: Api, headers: Headers, body: bytes) -> dict[str, Any]:
@@ -47,6 +47,7 @@ def explain(settings: Settings, api: Api, headers: Headers, body: bytes) -> dict
         kind=Kind.STREAM if envelope.stream else Kind.UNARY,
         feeds_routing=api.is_scored,
         provider=envelope.provider,
+        dialect=api.dialect,
     )
     return {
         "api": api.value,
@@ -55,7 +56,7 @@ def explain(settings: Settings, api: Api, headers: Headers, body: bytes) -> dict
         "user_path": user_path,
         "score": None if verdict is None else _score(settings, verdict),
         "tier": routed,
-        "resolution": _resolution(settings, decide, api),
+        "resolution": _resolution(settings, decide),
     }
 
 
@@ -81,39 +82,20 @@ def _score(settings: Settings, verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def _resolution(settings: Settings, decide: Decide, api: Api) -> dict[str, Any]:
+def _resolution(settings: Settings, decide: Decide) -> dict[str, Any]:
     policy = compile_policy(settings)
-    decision, then = _choice(settings, policy, decide, api)
+    decision, _ = step(RoutingState(policy), Stamped(1, 0.0, (0.0, 0.0), Preview(decide)))
     shown: dict[str, Any] = {"name": decide.name, "provider": decide.provider}
     if isinstance(decision, NoTarget):
-        status = 404 if decision.why in (Why.UNKNOWN, Why.FORBIDDEN) else 503
-        return {**shown, "target": None, "why": decision.why.value, "status": status}
+        return {**shown, "target": decision.target, "why": decision.why.value, "status": _STATUSES.get(decision.why, 503)}
+    assert isinstance(decision, Decision)
     virtual = policy.virtual_models.get(decision.source) if decision.source is not None else None
-    chosen: dict[str, Any] = {
+    return {
         **shown,
         "virtual_model": decision.source,
         "strategy": virtual.strategy.value if virtual is not None else None,
         "candidates": list(decision.candidates),
         "target": decision.target,
         "reason": decision.reason,
-        "then": then if decision.is_failover_allowed else [],
+        "then": list(decision.left) if decision.is_failover_allowed else [],
     }
-    return chosen if _speaks(settings, decision.target, api) else {**chosen, "why": "dialect_mismatch", "status": 400}
-
-
-def _choice(settings: Settings, policy: Policy, decide: Decide, api: Api) -> tuple[Decision | NoTarget, list[TargetId]]:
-    """The first target, and those after it; in a pool of both dialects the ones that cannot be asked in this one are passed over."""
-    while True:
-        decision, _ = step(RoutingState(policy), Stamped(1, 0.0, (0.0, 0.0), Preview(decide)))
-        if isinstance(decision, NoTarget):
-            return decision, []
-        assert isinstance(decision, Decision)
-        left = [target for target in decision.left if _speaks(settings, target, api)]
-        if not left or _speaks(settings, decision.target, api):
-            return decision, left
-        decide = msgspec.structs.replace(decide, tried=(*decide.tried, decision.target))
-
-
-def _speaks(settings: Settings, target: TargetId, api: Api) -> bool:
-    provider, _ = split_target(target)
-    return adapter_for(settings.providers[provider]).speaks(api.dialect)

@@ -8,6 +8,7 @@ import msgspec
 from gomodel_trio.route.names import TargetId, split_target
 from gomodel_trio.route.policy import Policy, VirtualModel
 from gomodel_trio.route.resolve import resolve_concrete
+from gomodel_trio.wire.dialect import Dialect
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -32,18 +33,19 @@ class Branch(msgspec.Struct, frozen=True):
     configured: frozenset[str]
 
 
-def expand(policy: Policy, model: VirtualModel) -> Branch:
-    """Tell the available legs of `model`; a chained virtual model is one leg, dropped if nothing under it is available.
+def expand(policy: Policy, model: VirtualModel, dialect: Dialect | None = None) -> Branch:
+    """Tell the legs of `model` that are available to requests in `dialect` (None: in any).
 
-    A leg whose virtual model is disabled means the concrete model of that name, if there is one.
+    A chained virtual model is one leg, dropped if nothing under it is available. A leg whose virtual model is disabled means the concrete
+    model of that name, if there is one.
     """
-    return _expand(policy, model, frozenset({model.source}))
+    return _expand(policy, model, dialect, frozenset({model.source}))
 
 
-def is_available(policy: Policy, target: TargetId) -> bool:
-    """Whether the target's provider is configured and enabled and the target is not disabled."""
+def is_available(policy: Policy, target: TargetId, dialect: Dialect | None = None) -> bool:
+    """Whether the target's provider is configured, enabled and speaks `dialect` (None: any), and the target is not disabled."""
     provider = policy.providers.get(split_target(target)[0])
-    return provider is not None and provider.is_available and target not in policy.disabled_targets
+    return provider is not None and provider.can_serve(dialect) and target not in policy.disabled_targets
 
 
 def is_allowed(model: VirtualModel, user_path: str) -> bool:
@@ -70,18 +72,18 @@ def slowdown_of(path: tuple[tuple[Branch, Node], ...]) -> float | None:
     return next((branch.model.slowdown for branch, _ in path if branch.model.slowdown is not None), None) or None
 
 
-def _expand(policy: Policy, model: VirtualModel, above: frozenset[str]) -> Branch:
+def _expand(policy: Policy, model: VirtualModel, dialect: Dialect | None, above: frozenset[str]) -> Branch:
     nodes: list[Node] = []
     for leg in model.legs:
         inner = policy.virtual_models.get(leg.name) if leg.is_virtual else None
         if inner is not None and inner.enabled:
             # The configuration refuses cycles; a policy made by hand must not hang the one task that decides.
-            branch = None if inner.source in above else _expand(policy, inner, above | {inner.source})
+            branch = None if inner.source in above else _expand(policy, inner, dialect, above | {inner.source})
             if branch is not None and branch.nodes:
                 nodes.append(Node(leg.name, leg.weight, branch.targets, _least_price(policy, branch.targets), branch))
             continue
-        target = resolve_concrete(policy.providers, leg.name) if leg.is_virtual else TargetId(leg.name)
-        if target is not None and is_available(policy, target):
+        target = resolve_concrete(policy.providers, leg.name, dialect=dialect) if leg.is_virtual else TargetId(leg.name)
+        if target is not None and is_available(policy, target, dialect):
             nodes.append(Node(leg.name, leg.weight, (target,), _least_price(policy, (target,))))
     targets = tuple(dict.fromkeys(target for node in nodes for target in node.targets))
     return Branch(model, tuple(nodes), targets, frozenset(leg.name for leg in model.legs))

@@ -16,6 +16,12 @@ from gomodel_trio.wire.view import ScoredView
 _EFFORTS: Final = ("medium", "high", "xhigh", "max")
 _STRUCTURED: Final = ("json_object", "json_schema")
 
+_MOST_TURNS: Final = 1024
+"""The user's turns, from the last one back, in which his own words are sought."""
+
+_MOST_PARTS: Final = 2048
+"""The last parts of a turn that are looked at. Nobody writes more; each costs a look of its own, however short it is."""
+
 
 class Features(msgspec.Struct, frozen=True):
     """What is scored of a request.
@@ -50,8 +56,8 @@ def features(view: ScoredView, matcher: KeywordMatcher) -> Features:
 
 def _latest_own_words(turns: Sequence[Sequence[str]]) -> list[str]:
     """The own words of the last turn that has any, part by part."""
-    for turn in reversed(turns):
-        words = [own for own in map(own_words, turn) if own]
+    for turn in reversed(turns[-_MOST_TURNS:]):
+        words = [own for own in map(own_words, turn[-_MOST_PARTS:]) if own]
         if words:
             return words
     return []

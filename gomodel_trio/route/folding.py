@@ -12,6 +12,10 @@ from typing import Final
 _PIECE: Final = 256
 """Code points normalised at once: bounds the quadratic part, and is well over any cluster that people write."""
 
+_MOST_ABNORMAL: Final = 1 << 16
+"""Code points in pieces that normalising changes, after which a text is left as it is. What people write is changed here and there and
+costs little; text of nothing but compatibility forms costs most where it says least."""
+
 _LONGEST_CLUSTER: Final = 32
 """How far a cut moves to keep marks with their base; UAX 15 calls text stream-safe with up to 30 marks."""
 
@@ -69,14 +73,22 @@ def _nfkc(text: str) -> str:
     if len(text) <= _PIECE:
         return unicodedata.normalize("NFKC", text)
     pieces = []
+    abnormal = 0
     start = 0
     while start < len(text):
         end = min(start + _PIECE, len(text))
         limit = min(end + _LONGEST_CLUSTER, len(text))
         while end < limit and _continues(text[end]):
             end += 1
-        pieces.append(unicodedata.normalize("NFKC", text[start:end]))
+        piece = text[start:end]
+        normal = unicodedata.normalize("NFKC", piece)
+        pieces.append(normal)
         start = end
+        if normal is not piece:
+            abnormal += len(piece)
+            if abnormal >= _MOST_ABNORMAL:
+                pieces.append(text[start:])
+                break
     return "".join(pieces)
 
 

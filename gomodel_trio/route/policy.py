@@ -31,7 +31,8 @@ class Objective(StrEnum):
 class Provider(msgspec.Struct, frozen=True):
     """A configured provider as routing sees it.
 
-    `is_available` is false without credentials or when disabled. `models` are those it lists, in order, without its name.
+    `is_available` is false without credentials or when disabled. `other_dialects`: what it speaks besides `dialect`. `models` are those
+    it lists, in order, without its name.
     `fingerprint` changes with key, base URL or region: a target whose provider's fingerprint changed starts with fresh state.
     """
 
@@ -42,6 +43,15 @@ class Provider(msgspec.Struct, frozen=True):
     models: tuple[str, ...] = ()
     key_count: int = 1
     fingerprint: str = ""
+    other_dialects: frozenset[Dialect] = frozenset()
+
+    def speaks(self, dialect: Dialect | None) -> bool:
+        """Whether requests in `dialect` can be sent to it; None: in any."""
+        return dialect is None or dialect is self.dialect or dialect in self.other_dialects
+
+    def can_serve(self, dialect: Dialect | None) -> bool:
+        """Whether it is available to requests in `dialect`."""
+        return self.is_available and self.speaks(dialect)
 
 
 class Leg(msgspec.Struct, frozen=True):

@@ -3,36 +3,39 @@
 Layer: route. Source: behaviour.md §7 (naming), §4 (explicit provider).
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from gomodel_trio.route.names import TargetId, target_id
 from gomodel_trio.route.policy import Provider
+from gomodel_trio.wire.dialect import Dialect
 
 
-def resolve_concrete(providers: dict[str, Provider], name: str, provider: str | None = None) -> TargetId | None:
+def resolve_concrete(
+    providers: dict[str, Provider], name: str, provider: str | None = None, dialect: Dialect | None = None
+) -> TargetId | None:
     """Resolve a concrete model's name; virtual models and aliases are not considered.
 
-    `name/model` goes by provider name, then by provider type (the first available provider of that type, else its first);
-    the model need not be listed. Any other name is a bare id, slashes included: the first provider that lists it, available
-    ones before others. With an explicit `provider` (a name, then a type) the model may be anything, and one leading
+    `name/model` goes by provider name, then by provider type (the first available provider of that type, else its first); the model need
+    not be listed. Any other name is a bare id, slashes included: the first provider that lists it, available ones before others and among
+    them those that speak `dialect`. With an explicit `provider` (a name, then a type) the model may be anything, and one leading
     `provider/` is not repeated. None: nobody serves it.
     """
     if not name:
         return None
     if provider is not None:
-        return _at_provider(providers, name, provider)
+        return _at_provider(providers, name, provider, dialect)
     head, slash, model = name.partition("/")
     if slash and model:
-        by_head = _by_name_or_type(providers, head)
+        by_head = _by_name_or_type(providers, head, dialect)
         if by_head is not None:
             return target_id(by_head.name, model)
-    listing = _available_first(candidate for candidate in providers.values() if name in candidate.models)
+    listing = _available_first([candidate for candidate in providers.values() if name in candidate.models], dialect)
     return target_id(listing.name, name) if listing is not None else None
 
 
-def _at_provider(providers: dict[str, Provider], name: str, provider: str) -> TargetId | None:
+def _at_provider(providers: dict[str, Provider], name: str, provider: str, dialect: Dialect | None) -> TargetId | None:
     """Resolve `name` at the provider the client asked for."""
-    named = _by_name_or_type(providers, provider)
+    named = _by_name_or_type(providers, provider, dialect)
     if named is None:
         return None
     head, slash, model = name.partition("/")
@@ -40,19 +43,17 @@ def _at_provider(providers: dict[str, Provider], name: str, provider: str) -> Ta
     return target_id(named.name, model if is_qualified else name)
 
 
-def _by_name_or_type(providers: dict[str, Provider], word: str) -> Provider | None:
+def _by_name_or_type(providers: dict[str, Provider], word: str, dialect: Dialect | None) -> Provider | None:
     """The provider of that name, else the first available one of that type, else the first of that type."""
     named = providers.get(word)
     if named is not None:
         return named
-    return _available_first(candidate for candidate in providers.values() if candidate.type == word)
+    return _available_first([candidate for candidate in providers.values() if candidate.type == word], dialect)
 
 
-def _available_first(candidates: Iterable[Provider]) -> Provider | None:
-    """The first available candidate, else the first."""
-    first: Provider | None = None
-    for candidate in candidates:
-        if candidate.is_available:
-            return candidate
-        first = first or candidate
-    return first
+def _available_first(candidates: Sequence[Provider], dialect: Dialect | None) -> Provider | None:
+    """The first candidate that can serve `dialect`, else the first available one, else the first."""
+    serving = next((candidate for candidate in candidates if candidate.can_serve(dialect)), None)
+    if serving is not None or not candidates:
+        return serving
+    return next((candidate for candidate in candidates if candidate.is_available), candidates[0])

@@ -13,14 +13,15 @@ from typing import Final
 _GAP: Final = "\0"
 _REMINDER: Final = ("<system-reminder>", "</system-reminder>")
 
-_MOST_CUTS: Final = 20_000
-"""Blocks taken out of one text. Who writes more writes no words; the rest counts as code, so that the work stays small."""
+_MOST_LOOKS: Final = 8_000
+"""Runs of backticks and fences looked at in one text, but for the simplest spans. Who writes more writes no words; the rest counts as code,
+so that the work stays small."""
 
 _LONGEST_SPAN_MARK: Final = 32
 """Backticks in a row that may still open inline code. Nobody writes more, and it bounds how often a text is searched."""
 
 _QUOTED_LINE: Final = re.compile(r"\n[ \t]*+>[^\n]*+")
-_PLAIN: Final = re.compile(r"(?:[^`]++|(?<!`)`[^`\n]++`(?!`))*+")
+_PLAIN: Final = re.compile(r"(?>(?:[^`]++|(?<!`)`[^`\n]++`(?!`))*)")
 _SIMPLE_SPAN: Final = re.compile(r"`(?<!``)[^`\n]++`(?!`)")
 _BACKTICKS: Final = re.compile(r"`++")
 _TILDE_FENCE: Final = re.compile(r"\n {0,3}(~{3,}+)")
@@ -61,7 +62,7 @@ class _CodeRemover:
     def __init__(self, text: str) -> None:
         self._text = text
         self._kept: list[str] = []
-        self._cuts = 0
+        self._looks = 0
         self._unmatched: set[int] = set()
         """Lengths of backtick runs of which no other is left."""
         self._tilde: re.Match[str] | None = None
@@ -70,12 +71,13 @@ class _CodeRemover:
     def remove(self) -> str:
         """The text without its code."""
         position = 0
-        while position < len(self._text) and self._cuts < _MOST_CUTS:
+        while position < len(self._text) and self._looks < _MOST_LOOKS:
             position = self._step(position)
         return "".join(self._kept)
 
     def _step(self, position: int) -> int:
         """Keep what is plain from `position` on, deal with the mark behind it; where to go on."""
+        self._looks += 1
         tilde = self._next_tilde(position)
         stop = len(self._text) if tilde is None else tilde.start()
         mark = self._text.find("`", position, stop)
@@ -131,14 +133,16 @@ class _CodeRemover:
         if length > _LONGEST_SPAN_MARK or length in self._unmatched:
             return None
         while (start := self._text.find("`" * length, position)) >= 0:
+            self._looks += 1
             run = _BACKTICKS.match(self._text, start)
             position = run.end() if run else start + 1
             if position - start == length:
                 return start
+            if self._looks >= _MOST_LOOKS:
+                return None
         self._unmatched.add(length)
         return None
 
     def _cut(self, end: int) -> int:
         self._kept.append(_GAP)
-        self._cuts += 1
         return end

@@ -31,7 +31,8 @@ class Ports(msgspec.Struct, frozen=True):
 
 
 class Doors:
-    """The doors to `handler`; `shutdown_trigger` returns when they are to be closed, `drain_timeout_s` is what runs may take then.
+    """The doors to `handler`; `shutdown_trigger` returns when they are to be closed, `drain_timeout_s` is what runs may
+    take then; each takes `connections` clients.
 
     Raises:
         ConfigurationError: a certificate cannot be used.
@@ -45,8 +46,10 @@ class Doors:
         shutdown_trigger: Callable[[], Awaitable[object]],
         drain_timeout_s: float,
         on_error: Callable[[BaseException], None],
+        connections: int,
     ) -> None:
         self._settings = settings
+        self._connections = connections
         self._handler = handler
         listen = settings.listen
         files = (listen.tls_cert_file, listen.tls_key_file)
@@ -94,7 +97,7 @@ class Doors:
             body_total_s=listen.body_total_s,
             write_s=listen.write_s,
             keep_alive_s=listen.keep_alive_s,
-            connections=listen.connections,
+            connections=self._connections,
         )
         return partial(serve_h1, self._handler, port=port, limits=limits, tls=self._tls, **self._common)
 
@@ -106,11 +109,13 @@ class Doors:
         listen = self._settings.listen
         limits = ConnectionLimits(
             head_bytes=listen.head_bytes,
+            header_count=listen.header_count,
             head_s=listen.head_s,
             body_idle_s=listen.body_idle_s,
             body_total_s=listen.body_total_s,
             write_s=listen.write_s,
             keep_alive_s=listen.keep_alive_s,
+            connections=self._connections,
         )
         app = AsgiApp(self._handler, self._common["on_error"])
         return partial(serve_hypercorn, app, port=port, limits=limits, **self._common)
@@ -129,7 +134,7 @@ class Doors:
             body_total_s=listen.body_total_s,
             write_s=listen.write_s,
             keep_alive_s=listen.keep_alive_s,
-            connections=listen.connections,
+            connections=self._connections,
         )
         return partial(serve_http2, self._handler, port=port, limits=limits, tls=self._tls2, **self._common)
 

@@ -11,22 +11,23 @@ import logging
 import math
 import os
 import re
-import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
 from gomodel_trio.config.settings import LogSettings
+from gomodel_trio.service.log_pipe import Out, open_out
 
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 _JOURNAL = {"debug": "<7>", "info": "<6>", "warning": "<4>", "error": "<3>"}
 """sd-daemon's prefixes."""
 _COLOURS = {"debug": "\x1b[2m", "info": "", "warning": "\x1b[33m", "error": "\x1b[31m"}
 _REDACTED = "[REDACTED]"
+_REDACTED_BYTES = _REDACTED.encode()
 _SECRET_NAME = re.compile(r"auth|key|secret|token|cookie|credential|password", re.IGNORECASE)
 _SECRET_VALUE = re.compile(r"\b(?:bearer|basic)\s+[\w.~+/=-]{6,}|\bsk-[\w-]{6,}", re.IGNORECASE)
 """Credentials that give themselves away inside other text, such as an exception's."""
@@ -60,8 +61,23 @@ class Log:
         self._has_colours = has_colours
         self._is_journal = is_journal
         self._wall = wall
-        self._stamped_second = -1
-        self._stamp_head = ""
+        self._stamped = (-1, "")
+        self._secrets: tuple[bytes, ...] = ()
+        self._out: Out | None = None
+
+    def set_manner(self, *, level: str, as_text: bool) -> None:
+        """Go on at another level or in another form."""
+        self._least, self._as_text = _LEVELS[level], as_text
+
+    def keep_secret(self, texts: Iterable[str]) -> None:
+        """From now on, never show these texts, wherever they come from: clients put keys into all sorts of fields."""
+        forms = {form for text in texts for form in (text, json.dumps(text)[1:-1])}
+        self._secrets = tuple(sorted((form.encode("ascii", "backslashreplace") for form in forms if form), key=len, reverse=True))
+
+    def close(self) -> None:
+        """Write what is still to be written, within a second."""
+        if self._out is not None:
+            self._out.close()
 
     def debug(self, event: str, **fields: Any) -> None:
         """Say what helps to find a fault."""
@@ -91,6 +107,9 @@ class Log:
             with contextlib.suppress(Exception):
                 line = _ENCODER.encode({"ts": self._stamp(), "level": "info", "event": event, **fields})
                 if line.isascii() and len(line) < _LONGEST and not _may_hold_secret(line):
+                    for secret in self._secrets:
+                        if secret in line:
+                            line = line.replace(secret, _REDACTED_BYTES)
                     self._write((b"<6>" if self._is_journal else b"") + line + b"\n")
                     return
         self._tell("info", event, fields)
@@ -100,10 +119,16 @@ class Log:
             return
         # Whatever goes wrong with a line (a broken pipe, a full disk, a __repr__ that raises) must not reach the request it is about.
         with contextlib.suppress(Exception):
-            shown = {name: _plain(name, value, 0) for name, value in fields.items() if value is not None}
-            line = self._text(level, event, shown) if self._as_text else self._json(level, event, shown)
-            prefix = _JOURNAL[level] if self._is_journal else ""
-            self._write(f"{prefix}{line}\n".encode("ascii", "backslashreplace"))
+            self._write(self._rendered(level, event, fields))
+
+    def _rendered(self, level: str, event: str, fields: Mapping[str, Any]) -> bytes:
+        shown = {name: _plain(name, value, 0) for name, value in fields.items() if value is not None}
+        text = self._text(level, event, shown) if self._as_text else self._json(level, event, shown)
+        prefix = _JOURNAL[level] if self._is_journal else ""
+        line = f"{prefix}{text}\n".encode("ascii", "backslashreplace")
+        for secret in self._secrets:
+            line = line.replace(secret, _REDACTED_BYTES)
+        return line
 
     def _json(self, level: str, event: str, fields: dict[str, Any]) -> str:
         return json.dumps({"ts": self._stamp(), "level": level, "event": event, **fields}, default=str)
@@ -117,24 +142,35 @@ class Log:
 
     def _stamp(self) -> str:
         second, milliseconds = divmod(int(self._wall() * 1000), 1000)
-        if second != self._stamped_second:
-            self._stamped_second = second
-            self._stamp_head = datetime.fromtimestamp(second, UTC).isoformat().replace("+00:00", "")
-        return f"{self._stamp_head}.{milliseconds:03d}Z"
+        stamped = self._stamped
+        if second != stamped[0]:
+            self._stamped = stamped = (second, datetime.fromtimestamp(second, UTC).isoformat().replace("+00:00", ""))
+        return f"{stamped[1]}.{milliseconds:03d}Z"
+
+    def open_on(self, descriptor: int) -> None:
+        """Write to a descriptor from now on; a reader who stops reading loses lines, and is told how many."""
+        self._out = open_out(descriptor, lambda count: self._rendered("warning", "log_lines_dropped", {"count": count}))
+        self._write = self._out.write
 
 
 def open_log(settings: LogSettings, environment: Mapping[str, str]) -> Log:
     """The log on stdout as configured; libraries' warnings are led into it."""
     is_terminal = os.isatty(1)
     log = Log(
-        _write_stdout,
+        _nowhere,
         level=settings.level,
-        as_text=settings.format == "text" or (settings.format == "auto" and is_terminal),
+        as_text=is_text(settings),
         has_colours=is_terminal and "NO_COLOR" not in environment,
         is_journal=_is_journal(environment.get("JOURNAL_STREAM", ""), 1),
     )
+    log.open_on(1)
     lead_libraries(log)
     return log
+
+
+def is_text(settings: LogSettings) -> bool:
+    """Whether the log on stdout is text; else it is JSON."""
+    return settings.format == "text" or (settings.format == "auto" and os.isatty(1))
 
 
 def lead_libraries(log: Log) -> logging.Handler:
@@ -206,11 +242,8 @@ def _word(value: Any) -> str:
     return json.dumps(value, default=str)
 
 
-def _write_stdout(data: bytes) -> None:
-    """Write past Python's buffers: a line is out when the call is over, and a broken pipe leaves nothing behind for the exit."""
-    sys.stdout.flush()
-    while data:
-        data = data[os.write(1, data) :]
+def _nowhere(_line: bytes) -> None:
+    """Until a log is open."""
 
 
 def _is_journal(stream: str, descriptor: int) -> bool:

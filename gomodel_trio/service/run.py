@@ -19,15 +19,19 @@ import trio
 from trio_util import AsyncBool
 
 from gomodel_trio.config.compile import compile_policy
+from gomodel_trio.config.confidential import confidential_texts
 from gomodel_trio.config.describe import idle_hint
 from gomodel_trio.config.settings import Settings
-from gomodel_trio.errors import ConfigurationError
+from gomodel_trio.errors import ConfigFault, ConfigurationError
 from gomodel_trio.gateway.app import Gateway
-from gomodel_trio.gateway.deployment import Log, Tools, deploy, known_names
+from gomodel_trio.gateway.deployment import Tools, deploy, known_names
 from gomodel_trio.metrics.catalogue import Metrics
 from gomodel_trio.service.clock import Clock
+from gomodel_trio.service.descriptors import fitting_connections, raise_limit
 from gomodel_trio.service.doors import Doors
+from gomodel_trio.service.early_signals import EARLY
 from gomodel_trio.service.facts import facts_sink
+from gomodel_trio.service.logging import Log, is_text
 from gomodel_trio.service.signals import watch_signals
 from gomodel_trio.state.actor import Actor
 from gomodel_trio.state.commands import ReplacePolicy
@@ -39,7 +43,9 @@ CLOSE_S = 1.5
 
 _GC_YOUNG = 20_000
 """Objects made before the young ones are looked at; the default of 700 means several times in a request."""
-_NEEDS_RESTART = ("host", "port", "shutdown_drain_timeout_s")
+_TAKEN_BY_RELOAD = frozenset({"base_path", "master_key", "body_size_limit_bytes"})
+"""Of `settings.server`; the rest of it, and all of `settings.listen`, are used when the doors open, which they do once."""
+_LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 class Service:
@@ -59,7 +65,7 @@ class Service:
             ConfigurationError: the address cannot be bound.
         """
         clock = Clock()
-        transports = Transports(os.environ)
+        self._transports = transports = Transports(os.environ)
         policy = compile_policy(self._settings)
         metrics = Metrics(known_names(policy))
         draw = self._chance.random
@@ -84,6 +90,7 @@ class Service:
             shutdown_trigger=partial(self._is_draining.wait_value, True),
             drain_timeout_s=self._settings.server.shutdown_drain_timeout_s,
             on_error=self._handler_failed,
+            connections=self._connections(),
         )
         async with trio.open_nursery() as edge:
             await edge.start(partial(watch_signals, on_drain=self._drain, on_force=edge.cancel_scope.cancel, on_reload=self._reload))
@@ -94,12 +101,25 @@ class Service:
     async def _open(self, task_status: trio.TaskStatus[int]) -> None:
         async with trio.open_nursery() as nursery:
             ports = await nursery.start(self._doors.serve)
+            self._transports.own.host = self._settings.server.host
+            self._transports.own.ports = {port for port in (ports.http, ports.http2) if port is not None}
             host = self._settings.server.host or "all interfaces"
             is_tls = self._settings.listen.tls_cert_file is not None or None
             hint = _exposure(self._settings)
             self._log.info("listening", host=host, port=ports.http, http2_port=ports.http2, tls=is_tls, hint=hint)
             _settle_memory()
             task_status.started(ports.http)
+            if EARLY.hand_over():
+                self._reload()
+
+    def _connections(self) -> int:
+        """How many clients each door may have: as configured, as far as there are descriptors."""
+        listen, limit = self._settings.listen, raise_limit()
+        fitting = fitting_connections(listen.connections, limit, doors=1 if listen.http2_port is None else 2)
+        if fitting < listen.connections:
+            message = "Fewer client connections than SERVER_MAX_CONNECTIONS: each needs two descriptors (ulimit -n, LimitNOFILE)."
+            self._log.warning("few_descriptors", message=message, connections=fitting, configured=listen.connections, descriptors=limit)
+        return fitting
 
     # ---- stopping ---------------------------------------------------------------------------------------------------
 
@@ -117,6 +137,7 @@ class Service:
         """Take the configuration as it is now; a bad one changes nothing and says so."""
         try:
             settings = self._load()
+            _refuse_exposure(self._settings, settings)
             deployment = deploy(settings, self._gateway.tools)
             self._doors.reload_certificates()
         except ConfigurationError as error:
@@ -125,12 +146,35 @@ class Service:
         except Exception as error:
             self._log.error("reload_failed", faults=[repr(error)])
             return
-        unchanged = [name for name in _NEEDS_RESTART if getattr(settings.server, name) != getattr(self._settings.server, name)]
+        self._log.set_manner(level=settings.log.level, as_text=is_text(settings.log))
+        self._log.keep_secret(confidential_texts(settings, os.environ))
         self._gateway.tools.actor.tell(ReplacePolicy(deployment.policy))
         self._gateway.tools.metrics.replace_names(known_names(deployment.policy))
         self._gateway.deployment = deployment
         announce(settings, self._log)
-        self._log.info("reloaded", needs_restart=unchanged or None)
+        self._log.info("reloaded", needs_restart=_not_taken(self._settings, settings) or None)
+
+
+def _not_taken(running: Settings, new: Settings) -> list[str]:
+    """What differs and takes a restart, by its name in the settings."""
+    return [
+        name
+        for was, now in ((running.server, new.server), (running.listen, new.listen))
+        for name in was.__struct_fields__
+        if name not in _TAKEN_BY_RELOAD and getattr(was, name) != getattr(now, name)
+    ]
+
+
+def _refuse_exposure(running: Settings, new: Settings) -> None:
+    """Without a master key the default is to listen on this machine only, and the addresses cannot be changed any more.
+
+    Raises:
+        ConfigurationError: the gateway would be open where the new configuration does not want it to listen.
+    """
+    where = running.server.host
+    if new.server.master_key is None and where != new.server.host and where not in _LOOPBACK:
+        message = f"is gone, and the gateway listens on {where or 'all interfaces'}: restart it, or set HOST to have it open there"
+        raise ConfigurationError([ConfigFault("GOMODEL_MASTER_KEY", message)])
 
 
 def _settle_memory() -> None:
@@ -152,6 +196,6 @@ def announce(settings: Settings, log: Log) -> None:
 
 
 def _exposure(settings: Settings) -> str | None:
-    if settings.server.master_key is None and settings.server.host in ("127.0.0.1", "::1", "localhost"):
+    if settings.server.master_key is None and settings.server.host in _LOOPBACK:
         return "Only this machine can reach it: set GOMODEL_MASTER_KEY to listen on all interfaces, or HOST to choose one."
     return None

@@ -19,7 +19,8 @@ from gomodel_trio.route.policy import Strategy, VirtualModel
 from gomodel_trio.route.resolve import resolve_concrete
 from gomodel_trio.route.strategies import order_keys, pick_cheapest, pick_last_resort, pick_round_robin
 from gomodel_trio.state.commands import Decide, NoTarget, Reason, Why
-from gomodel_trio.state.tables import PinKey, RoutingState, Standing
+from gomodel_trio.state.tables import PinKey, RoutingState, Standing, TurnKey
+from gomodel_trio.wire.dialect import Dialect
 
 
 class PinMove(msgspec.Struct, frozen=True):
@@ -43,7 +44,7 @@ class Choice(msgspec.Struct, frozen=True):
     keys: tuple[int, ...]
     slowdown: float | None
     moves: tuple[PinMove, ...] = ()
-    turns: tuple[str, ...] = ()
+    turns: tuple[TurnKey, ...] = ()
     key_turn: str | None = None
 
 
@@ -53,16 +54,25 @@ def choose(state: RoutingState, decide: Decide, at_s: float) -> Choice | NoTarge
     if model is not None and model.enabled:
         if not is_allowed(model, decide.user_path):
             return NoTarget(Why.FORBIDDEN)
-        branch = state.branch(model)
+        branch = state.branch(model, decide.dialect)
         if not branch.targets:
-            return NoTarget(Why.UNAVAILABLE)
+            return _unavailable(state, state.branch(model).targets)
         return _Chooser(state, decide, at_s, branch.targets, branch).choose()
-    target = resolve_concrete(state.policy.providers, decide.name, decide.provider)
+    target = resolve_concrete(state.policy.providers, decide.name, decide.provider, decide.dialect)
     if target is None:
         return NoTarget(Why.UNKNOWN)
-    if not is_available(state.policy, target):
-        return NoTarget(Why.UNAVAILABLE)
+    if not is_available(state.policy, target, decide.dialect):
+        return _unavailable(state, (target,) if is_available(state.policy, target) else ())
     return _Chooser(state, decide, at_s, (target,), None).choose()
+
+
+def _unavailable(state: RoutingState, others: tuple[TargetId, ...]) -> NoTarget:
+    """Nobody is available; `others` would be to requests in another dialect."""
+    if not others:
+        return NoTarget(Why.UNAVAILABLE)
+    providers = [state.policy.providers[split_target(target)[0]] for target in others]
+    spoken = tuple(dialect for dialect in Dialect if any(provider.speaks(dialect) for provider in providers))
+    return NoTarget(Why.DIALECT, target=others[0], dialects=spoken)
 
 
 class _Chooser:
@@ -79,7 +89,7 @@ class _Chooser:
         self.is_aware = state.policy.is_health_enabled if branch is None else self._is_health_aware(branch.model)
         self.is_failover_allowed = branch is None or branch.model.failover
         self.moves: list[PinMove] = []
-        self.turns: list[str] = []
+        self.turns: list[TurnKey] = []
 
     def choose(self) -> Choice | NoTarget:
         decide = self.decide
@@ -131,9 +141,9 @@ class _Chooser:
                     return min(unproven, key=self._recovered_at_s), "probe"
                 # A session that leaves a cooling pin, or waits for an unavailable one, is no guinea pig while another target is well.
                 usable = [node for node in usable if self._standing(node) is Standing.WELL] or usable
-        turn = self.state.turns.get(branch.model.source, 0)
-        self.turns.append(branch.model.source)
-        return usable[pick_round_robin([node.weight for node in usable], turn)], "round_robin"
+        key = (branch.model.source, self.decide.dialect)
+        self.turns.append(key)
+        return usable[pick_round_robin([node.weight for node in usable], self.state.turns.get(key, 0))], "round_robin"
 
     # ---- the later choices ----
 

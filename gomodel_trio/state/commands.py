@@ -11,6 +11,7 @@ import msgspec
 from gomodel_trio.route.names import Kind, LeaseId, SessionId, TargetId, Tier
 from gomodel_trio.route.outcome import Cause, Outcome
 from gomodel_trio.route.policy import Policy
+from gomodel_trio.wire.dialect import Dialect
 
 # ---- commands -------------------------------------------------------------------------------------------------------
 
@@ -29,6 +30,7 @@ class Decide(msgspec.Struct, frozen=True, tag=True):
     `name` is the model asked for after tier routing (virtual model, qualified or bare). `provider`: the body's explicit one (no virtual
     model then). `tried`: targets this request has already attempted; they are not chosen again. `again`: take this very target once more
     (a retry), without strategy or pin. `feeds_routing`: chat, responses and messages; others touch neither pins nor estimates.
+    `dialect`: what the request is in; targets that do not speak it are not available to it. None: any.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Decide(msgspec.Struct, frozen=True, tag=True):
     provider: str | None = None
     tried: tuple[TargetId, ...] = ()
     again: TargetId | None = None
+    dialect: Dialect | None = None
 
 
 class FirstByte(msgspec.Struct, frozen=True, tag=True):
@@ -136,18 +139,23 @@ class Why(StrEnum):
     UNKNOWN = "unknown"
     UNAVAILABLE = "unavailable"
     FORBIDDEN = "forbidden"
+    DIALECT = "dialect_mismatch"
     EXHAUSTED = "exhausted"
 
 
 class NoTarget(msgspec.Struct, frozen=True):
     """Nothing to choose. UNKNOWN: the name resolves to nothing; UNAVAILABLE: only to targets of unavailable providers; FORBIDDEN: the user
-    path is not allowed (shown to the client as unknown); EXHAUSTED: every candidate was tried.
+    path is not allowed (shown to the client as unknown); DIALECT: only to targets that do not speak the request's dialect, though they are
+    available to others; EXHAUSTED: every candidate was tried.
 
-    `retry_after_s`: the least remaining cooldown of the candidates, None if none is cooling.
+    `retry_after_s`: the least remaining cooldown of the candidates, None if none is cooling. Of DIALECT: `target` is the first that would
+    serve a request in one of `dialects`.
     """
 
     why: Why
     retry_after_s: float | None = None
+    target: TargetId | None = None
+    dialects: tuple[Dialect, ...] = ()
 
 
 class NextExpiry(msgspec.Struct, frozen=True):

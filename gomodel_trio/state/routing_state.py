@@ -7,6 +7,7 @@ frees memory and reports. A choice is worked out first (`choosing`) and applied 
 preview is the first half alone. Equal commands from an equal state give equal replies, facts and states: a journal can be replayed.
 """
 
+import math
 from typing import assert_never
 
 import msgspec
@@ -105,10 +106,11 @@ def _decide(state: RoutingState, command: Decide, at_s: float) -> tuple[Decision
     if isinstance(choice, NoTarget):
         return choice, ()
     facts = _apply_moves(state, choice, at_s)
-    for source in choice.turns:
-        state.turns[source] = state.turns.get(source, 0) + 1
+    for key in choice.turns:
+        state.turns[key] = state.turns.get(key, 0) + 1
     if choice.key_turn is not None:
         state.key_turns[choice.key_turn] = state.key_turns.get(choice.key_turn, 0) + 1
+    facts += _forget_old(state, choice.target, at_s)
     facts += _sweep(state)
     state.last_lease += 1
     lease = LeaseId(state.last_lease)
@@ -228,16 +230,36 @@ def _sweep(state: RoutingState) -> list[Fact]:
     return facts
 
 
+def _forgotten_at_s(state: RoutingState, target: TargetId, record: TargetRecord) -> float | None:
+    """When an undeclared target is forgotten: one longest cooldown after its own was over; None while it runs or never cooled."""
+    if record.open_leases or target in state.declared or record.health.until_s == -math.inf:
+        return None
+    return record.health.until_s + state.policy.adaptive.cooldown_max_s
+
+
+def _forget_old(state: RoutingState, target: TargetId, at_s: float) -> list[Fact]:
+    """Do for one target what `Expire` does for all, so that no decision depends on whether it came before."""
+    record = state.targets.get(target)
+    forgotten_at_s = None if record is None else _forgotten_at_s(state, target, record)
+    if record is None or forgotten_at_s is None or forgotten_at_s > at_s:
+        return []
+    del state.targets[target]
+    return _report_ended(target, record)
+
+
 # ---- time -----------------------------------------------------------------------------------------------------------
 
 
 def _expire(state: RoutingState, at_s: float) -> tuple[NextExpiry, Facts]:
     facts: list[Fact] = []
     ends_s: list[float | None] = []
-    for target, record in state.targets.items():
+    for target, record in list(state.targets.items()):
         facts += _report_lapsed(target, record, at_s)
+        facts += _forget_old(state, target, at_s)
         if record.is_reported_cooling:
             ends_s.append(record.health.until_s)
+        elif target in state.targets:
+            ends_s.append(_forgotten_at_s(state, target, record))
     tier_ttl_s, target_ttl_s = state.policy.smart.session_ttl_s, state.policy.affinity_ttl_s
     if count := state.tier_pins.expire(at_s=at_s, ttl_s=tier_ttl_s):
         facts += [PinExpired("tier", count), TierPinsCounted(len(state.tier_pins))]
@@ -270,7 +292,7 @@ def _replace_policy(state: RoutingState, policy: Policy) -> Facts:
         if old is None or new is None or old.fingerprint != new.fingerprint:
             facts += _forget(state, target, record)
     state.install(policy)
-    state.turns = {source: turn for source, turn in state.turns.items() if source in policy.virtual_models}
+    state.turns = {key: turn for key, turn in state.turns.items() if key[0] in policy.virtual_models}
     state.key_turns = {name: turn for name, turn in state.key_turns.items() if name in providers}
     tier_pins = len(state.tier_pins)
     state.tier_pins.shrink(policy.max_pins if policy.smart.session_ttl_s > 0 else 0)

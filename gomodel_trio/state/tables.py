@@ -14,10 +14,14 @@ from gomodel_trio.route.expand import Branch, expand
 from gomodel_trio.route.health import WELL, TargetHealth
 from gomodel_trio.route.names import Kind, LeaseId, SessionId, TargetId, Tier, target_id
 from gomodel_trio.route.policy import Policy, VirtualModel
+from gomodel_trio.wire.dialect import Dialect
 
 Value = TypeVar("Value", bound=Hashable)
 PinKey = tuple[str, SessionId]
 """(alias or virtual model, session)."""
+
+TurnKey = tuple[str, Dialect | None]
+"""(virtual model, dialect of the requests): each dialect goes round its own candidates, so that the shares of both come out even."""
 
 MAX_UNDECLARED: Final = 1024
 """Targets that only a client's own model name made known; their records must not grow with what clients invent."""
@@ -132,7 +136,7 @@ class Standing(Enum):
 class RoutingState:
     """All mutable routing state. `step` alone changes it.
 
-    `last_lease` numbers the attempts in the order they began. `turns`: round robin's cursor per virtual model; `key_turns`: per provider.
+    `last_lease` numbers the attempts in the order they began. `turns`: round robin's cursors; `key_turns`: per provider.
     `sweep_at`: the number of records at which those of undeclared targets are thrown out.
     """
 
@@ -155,7 +159,7 @@ class RoutingState:
         self.targets: dict[TargetId, TargetRecord] = {}
         self.tier_pins: PinTable[Tier] = PinTable()
         self.target_pins: PinTable[str] = PinTable()
-        self.turns: dict[str, int] = {}
+        self.turns: dict[TurnKey, int] = {}
         self.key_turns: dict[str, int] = {}
         self.last_lease = 0
         self.install(policy)
@@ -168,15 +172,16 @@ class RoutingState:
     def install(self, policy: Policy) -> None:
         """Take a policy and what follows from it."""
         self.policy = policy
-        self._branches: dict[str, Branch] = {}
+        self._branches: dict[TurnKey, Branch] = {}
         self.declared = _declared(policy)
         self.sweep_at = len(self.declared) + MAX_UNDECLARED
 
-    def branch(self, model: VirtualModel) -> Branch:
-        """Tell what a virtual model of the policy stands for; worked out once a policy."""
-        branch = self._branches.get(model.source)
+    def branch(self, model: VirtualModel, dialect: Dialect | None = None) -> Branch:
+        """Tell what a virtual model of the policy stands for to requests in `dialect`; worked out once a policy."""
+        key = (model.source, dialect)
+        branch = self._branches.get(key)
         if branch is None:
-            branch = self._branches[model.source] = expand(self.policy, model)
+            branch = self._branches[key] = expand(self.policy, model, dialect)
         return branch
 
     def record(self, target: TargetId) -> TargetRecord:

@@ -4,7 +4,7 @@ Layer: upstream. Source: behaviour.md §5 (outcome classes), §6 (attempts). Str
 until their first content event.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -16,7 +16,7 @@ from gomodel_trio.upstream.decoding import decoder_for
 from gomodel_trio.upstream.transport import Headers, Transport, TransportError, TransportFault, UpstreamRequest, UpstreamResponse
 from gomodel_trio.wire.dialect import Api
 from gomodel_trio.wire.fault_status import StreamFault
-from gomodel_trio.wire.unary import read_answer
+from gomodel_trio.wire.unary import Answer, read_answer
 from gomodel_trio.wire.usage import Usage
 
 MAX_ERROR_BYTES: Final = 1 << 20
@@ -27,6 +27,12 @@ ERROR_BODY_S: Final = 2.0
 
 MAX_WHOLE_BYTES: Final = 16 << 20
 """Up to this size a unary answer is held until it is whole, so that a cut one can fail over; a longer one is handed on as it comes."""
+
+_LONG_BYTES: Final = 1 << 20
+"""Above this an answer is read in a thread: it would hold up every other request for milliseconds."""
+
+LOCAL_RETRY_AFTER_S: Final = 1.0
+"""After that the gateway may have files, ports or memory again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,19 +92,31 @@ def header_of(headers: Headers, name: bytes) -> str | None:
 
 
 def failure_of_transport(error: TransportError) -> Failure:
-    """A failure below HTTP: the target's fault, 504 for a timeout, else 502."""
+    """A failure below HTTP: the target's fault, 504 for a timeout, else 502; but 503 where the gateway had nothing left to ask it with."""
+    if error.fault is TransportFault.LOCAL:
+        return _failure_of_ours(error.message)
     if error.is_timeout:
         cause, status, detail = Cause.TIMEOUT, 504, "The upstream did not answer in time."
     elif error.fault is TransportFault.SHORT_BODY:
         cause, status, detail = Cause.TRUNCATED, 502, "The upstream's answer was cut short."
+    elif error.fault is TransportFault.LOOP:
+        cause, status, detail = Cause.NETWORK, 502, "The provider's base URL, or a proxy, leads back to this gateway."
     elif error.fault is TransportFault.TLS:
         cause, status, detail = Cause.NETWORK, 502, "The upstream's TLS handshake or certificate failed."
     else:
         cause, status, detail = Cause.NETWORK, 502, "The upstream could not be reached."
     # A retry of the same target may help against anything on the wire (a bad certificate stays bad, but costs only the retries), but not
-    # against silence, which has cost the request's time already.
-    is_retryable = error.fault not in (TransportFault.HEADER_TIMEOUT, TransportFault.IDLE_TIMEOUT)
+    # against silence, which has cost the request's time already, nor against a way that leads back here.
+    is_retryable = error.fault not in (TransportFault.HEADER_TIMEOUT, TransportFault.IDLE_TIMEOUT, TransportFault.LOOP)
     return Failure(Classification(outcome=Outcome.FAULT, is_failover=True, is_retryable=is_retryable, cause=cause), status, detail)
+
+
+def _failure_of_ours(message: str) -> Failure:
+    # It says nothing about the target, and the next one would meet the same: neither cooldown nor failover.
+    judged = Classification(
+        outcome=Outcome.CLIENT, is_failover=False, is_retryable=False, retry_after_s=LOCAL_RETRY_AFTER_S, code="gateway_exhausted"
+    )
+    return Failure(judged, 503, message)
 
 
 def failure_of_timeout() -> Failure:
@@ -157,13 +175,39 @@ async def _answer(response: UpstreamResponse, question: Question, on_head: Calla
     body = b"".join(chunks)
     if not body:
         return empty_answer()
-    decoder = decoder_for(header_of(response.headers, b"content-encoding"))
-    if decoder is None:
+    answer = await _read(body, header_of(response.headers, b"content-encoding"), question.api)
+    if answer is None:
         return Whole(response.status, response.headers, body, None)
-    answer = read_answer(decoder.feed(body), question.api)
     if answer.error is not None:
         return failure_of_event(answer.error, question)
     return Whole(response.status, response.headers, body, answer.usage)
+
+
+async def _read(body: bytes, content_encoding: str | None, api: Api) -> Answer | None:
+    """What a whole answer says; None where it cannot be read, or would be absurdly large. A long one is read in a thread."""
+    decoder = decoder_for(content_encoding)
+    if decoder is None:
+        return None
+    pieces = iter(decoder.pieces(body))
+    start = _joined(pieces, _LONG_BYTES)
+
+    def finish() -> Answer | None:
+        rest = _joined(pieces, MAX_WHOLE_BYTES)
+        plain = start + rest if rest else start
+        return None if decoder.is_given_up or len(plain) > MAX_WHOLE_BYTES else read_answer(plain, api)
+
+    return finish() if len(start) <= _LONG_BYTES else await trio.to_thread.run_sync(finish)
+
+
+def _joined(pieces: Iterator[bytes], enough_bytes: int) -> bytes:
+    """The next pieces, until they are more than `enough_bytes`."""
+    taken, size = [], 0
+    for piece in pieces:
+        taken.append(piece)
+        size += len(piece)
+        if size > enough_bytes:
+            break
+    return taken[0] if len(taken) == 1 else b"".join(taken)
 
 
 def _is_event_stream(content_type: str | None, question: Question) -> bool:
@@ -182,9 +226,15 @@ async def _refusal(response: UpstreamResponse, question: Question, now_epoch_s: 
         model=question.model,
         now_epoch_s=now_epoch_s,
     )
-    # A redirect or another status that is neither answer nor error is the operator's base URL gone wrong, not the client's business.
-    status = response.status if response.status >= 400 else 502
-    return Failure(classification, status, f"The upstream answered {response.status}.", response.headers, body)
+    return Failure(classification, told_status(response.status), f"The upstream answered {response.status}.", response.headers, body)
+
+
+def told_status(status: int) -> int:
+    """The status that a client is told for an upstream's error.
+
+    A redirect, or a number that no client knows, is the operator's base URL gone wrong and not the client's business.
+    """
+    return status if 400 <= status <= 599 else 502
 
 
 async def read_error_body(response: UpstreamResponse) -> bytes:
@@ -194,7 +244,7 @@ async def read_error_body(response: UpstreamResponse) -> bytes:
     try:
         with trio.move_on_after(ERROR_BODY_S):
             while len(body) < MAX_ERROR_BYTES and (chunk := await response.read()):
-                body += decoder.feed(chunk, MAX_ERROR_BYTES) if decoder is not None else b""
+                body += _joined(iter(decoder.pieces(chunk)), MAX_ERROR_BYTES) if decoder is not None else b""
     except TransportError:
         pass  # what came is enough: the status says what happened
     return body[:MAX_ERROR_BYTES]

@@ -4,46 +4,118 @@ Layer: upstream. Source: RFC 9110 §8.4.1. gzip and deflate are what the gateway
 """
 
 import zlib
-from typing import Protocol
+from collections.abc import Iterable, Iterator
+from typing import Final, Protocol
+
+STEP_BYTES: Final = 64 << 10
+"""So much is inflated at once: whoever reads beside a relay lets the other tasks have their turn after each step."""
+MAX_PLAIN_BYTES: Final = 64 << 20
+"""More plain bytes than any real answer has: what goes on beyond is not worth being read."""
+MAX_RATIO: Final = 200
+"""Text of events and of JSON shrinks to a tenth, at the very most to a hundredth; more is a bomb."""
+RATIO_FREE_BYTES: Final = 1 << 20
+"""Up to here any ratio goes: it costs nothing, and short answers may repeat themselves."""
+_MAX_MEMBERS: Final = 1024
+"""A gzip body may be several members one after another (RFC 1952 §2.2); servers that flush so make some dozens."""
+_INPUT_BYTES: Final = 16 << 10
+"""zlib copies what it leaves over of its input at each step."""
+_GZIP: Final = b"\x1f\x8b"
 
 
 class Decoder(Protocol):
-    """Feeds on coded bytes, gives plain ones; never raises: what cannot be decoded gives nothing more."""
+    """Feeds on coded bytes, gives plain ones; never raises: what cannot be decoded gives nothing more.
 
-    def feed(self, chunk: bytes, limit_bytes: int = 1 << 26) -> bytes: ...
+    `is_given_up`: the plain bytes are absurdly many, so the rest is not read, which says nothing about the answer itself.
+    """
+
+    @property
+    def is_given_up(self) -> bool: ...
+
+    def pieces(self, chunk: bytes) -> Iterable[bytes]:
+        """What a chunk gives, in pieces that each cost little time; to be taken before the next chunk is fed."""
+        ...
 
 
 class Identity:
     """No coding."""
 
-    def feed(self, chunk: bytes, limit_bytes: int = 1 << 26) -> bytes:  # noqa: ARG002 - the shape of Decoder
-        return chunk
+    is_given_up = False
+
+    def pieces(self, chunk: bytes) -> Iterable[bytes]:
+        """The chunk itself."""
+        return (chunk,)
 
 
 class Inflate:
-    """gzip and deflate (zlib, or raw as some servers send it). At most `limit_bytes` a feed: the rest follows with the next one."""
+    """gzip, of one member or several, and deflate (zlib, or raw as some servers send it). What follows behind the end is not looked at."""
 
     def __init__(self, *, is_gzip: bool) -> None:
-        self._inflate = zlib.decompressobj(zlib.MAX_WBITS | 16) if is_gzip else None
+        self.is_given_up = False
+        self._is_gzip = is_gzip
+        self._machine = zlib.decompressobj(zlib.MAX_WBITS | 16) if is_gzip else None
         self._head = b""
-        self._is_broken = False
+        self._member_count = 1
+        self._coded_bytes = self._plain_bytes = 0
+        self._is_over = False
 
-    def feed(self, chunk: bytes, limit_bytes: int = 1 << 26) -> bytes:
-        if self._inflate is None:
-            self._head += chunk
-            if len(self._head) < 2:
-                return b""
-            chunk = self._head
+    def pieces(self, chunk: bytes) -> Iterator[bytes]:
+        """At most STEP_BYTES a piece."""
+        for at in range(0, len(chunk), _INPUT_BYTES):
+            if self._is_over:
+                return
+            coded = chunk[at : at + _INPUT_BYTES]
+            self._coded_bytes += len(coded)
+            try:
+                yield from self._inflated(coded)
+            except zlib.error:
+                self._is_over = True
+
+    def _inflated(self, coded: bytes) -> Iterator[bytes]:
+        while coded and not self._is_over:
+            machine = self._machine or self._begun(coded)
+            if machine is None:
+                return
+            coded, self._head = self._head + coded, b""
+            while True:
+                plain = machine.decompress(coded, STEP_BYTES)
+                coded = machine.unconsumed_tail
+                self._weigh(len(plain))
+                if plain:
+                    yield plain
+                if self._is_over:
+                    return
+                if machine.eof or len(plain) < STEP_BYTES:
+                    break
+            # It must not be fed behind its end: it would keep all that comes, and copy it each time.
+            coded = machine.unused_data
+            if machine.eof:
+                self._machine = None
+                self._is_over = not self._is_gzip
+
+    def _begun(self, coded: bytes) -> "zlib._Decompress | None":
+        """What reads the next member, or a body of deflate; None while its first two bytes are not here, and where there is none."""
+        head = self._head + coded[:2]
+        if len(head) < 2:
+            self._head = head
+            return None
+        if not self._is_gzip:
             # zlib's two-byte header is a multiple of 31 (RFC 1950 §2.2); raw deflate has none.
-            is_zlib = chunk[0] & 0x0F == 8 and int.from_bytes(chunk[:2]) % 31 == 0
-            self._inflate = zlib.decompressobj(zlib.MAX_WBITS if is_zlib else -zlib.MAX_WBITS)
-        if self._is_broken:
-            return b""
-        try:
-            return self._inflate.decompress(self._inflate.unconsumed_tail + chunk, limit_bytes)
-        except zlib.error:
-            self._is_broken = True
-            return b""
+            is_zlib = head[0] & 0x0F == 8 and int.from_bytes(head[:2]) % 31 == 0
+            self._machine = zlib.decompressobj(zlib.MAX_WBITS if is_zlib else -zlib.MAX_WBITS)
+            return self._machine
+        self._member_count += 1
+        self._is_over = head[:2] != _GZIP
+        self._weigh(0)
+        if not self._is_over:
+            self._machine = zlib.decompressobj(zlib.MAX_WBITS | 16)
+        return self._machine
+
+    def _weigh(self, plain_bytes: int) -> None:
+        self._plain_bytes += plain_bytes
+        total = self._plain_bytes
+        is_bomb = total > RATIO_FREE_BYTES and total > MAX_RATIO * self._coded_bytes
+        if is_bomb or total > MAX_PLAIN_BYTES or self._member_count > _MAX_MEMBERS:
+            self.is_given_up = self._is_over = True
 
 
 def decoder_for(content_encoding: str | None) -> Decoder | None:

@@ -5,12 +5,15 @@ so that a burst of new connections costs one lookup.
 """
 
 import errno
+import math
 import os
 import socket
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import trio
+
+from gomodel_trio.upstream.transport import TransportError, TransportFault
 
 Dial = Callable[[str, int], Awaitable[socket.socket]]
 """Connects to host and port and gives a non-blocking socket. Raises OSError, or UnicodeError or ValueError for what cannot be a name."""
@@ -25,20 +28,25 @@ REMEMBERED_S: Final = 5.0
 MAX_NAMES: Final = 256
 
 
-class _Name:
-    """What is known of a name."""
+LOCAL_ERRNOS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL})
+"""Files, memory or ports of this machine are used up; whoever was to be reached has no part in it."""
+
+
+class _Lookup:
+    """A name being looked up, by whoever asked first; `is_done` also where that one was cancelled, and then neither result is there."""
 
     def __init__(self) -> None:
-        self.lock = trio.Lock()
-        self.addresses: list[Address] = []
-        self.until_s = 0.0
+        self.is_done = trio.Event()
+        self.addresses: list[Address] | None = None
+        self.error: OSError | None = None
 
 
 class Dialer:
     """`Dial` over the system's resolver."""
 
     def __init__(self) -> None:
-        self._names: dict[tuple[str, int], _Name] = {}
+        self._known: dict[tuple[str, int], tuple[list[Address], float]] = {}
+        self._lookups: dict[tuple[str, int], _Lookup] = {}
 
     async def __call__(self, host: str, port: int) -> socket.socket:
         """Connect to the first of the name's addresses that answers.
@@ -50,20 +58,39 @@ class Dialer:
         try:
             return await connect_any(addresses)
         except OSError:
-            self._names.pop((host, port), None)
+            self._known.pop((host, port), None)
             raise
 
     async def _addresses(self, host: str, port: int) -> list[Address]:
-        if len(self._names) >= MAX_NAMES:
-            self._names.clear()
-        name = self._names.setdefault((host, port), _Name())
-        if name.until_s <= trio.current_time():
-            async with name.lock:
-                if name.until_s <= trio.current_time():
-                    found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-                    name.addresses = _interleaved([(entry[0], entry[4]) for entry in found])
-                    name.until_s = trio.current_time() + REMEMBERED_S
-        return name.addresses
+        name = (host, port)
+        while True:
+            addresses, until_s = self._known.get(name, ([], -math.inf))
+            if until_s > trio.current_time():
+                return addresses
+            lookup = self._lookups.get(name)
+            if lookup is None:
+                return await self._look_up(name)
+            await lookup.is_done.wait()
+            if lookup.addresses is not None:
+                return lookup.addresses
+            if lookup.error is not None:
+                raise type(lookup.error)(*lookup.error.args)
+
+    async def _look_up(self, name: tuple[str, int]) -> list[Address]:
+        lookup = self._lookups[name] = _Lookup()
+        try:
+            found = await trio.socket.getaddrinfo(*name, type=socket.SOCK_STREAM)
+            lookup.addresses = _interleaved([(entry[0], entry[4]) for entry in found])
+            if len(self._known) >= MAX_NAMES:
+                self._known.clear()
+            self._known[name] = (lookup.addresses, trio.current_time() + REMEMBERED_S)
+            return lookup.addresses
+        except OSError as error:
+            lookup.error = error
+            raise
+        finally:
+            del self._lookups[name]
+            lookup.is_done.set()
 
 
 async def connect_any(addresses: list[Address]) -> socket.socket:
@@ -111,9 +138,30 @@ def why_not_connected(error: BaseException) -> str:
         return "its name could not be resolved"
     if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
         return "it refused the connection"
-    if any(isinstance(cause, OSError) and cause.errno in (errno.EMFILE, errno.ENFILE) for cause in causes):
-        return "the gateway has too many open files"
     return "it could not be reached"
+
+
+def is_local(error: BaseException) -> bool:
+    """Whether connecting failed for want of files, ports or memory of our own: with every address, for else one of them was to blame."""
+    causes = _leaves(error.__cause__) or [error]
+    if any(isinstance(cause, socket.gaierror) for cause in causes):
+        # The resolver does not say that it could not open its files: it knows no such name then.
+        return is_out_of_files()
+    return all(isinstance(cause, OSError) and cause.errno in LOCAL_ERRNOS for cause in causes)
+
+
+def is_out_of_files() -> bool:
+    """Whether this process, or the machine, can open nothing more now."""
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY))
+    except OSError as error:
+        return error.errno in LOCAL_ERRNOS
+    return False
+
+
+def exhausted() -> TransportError:
+    """The fault of the gateway itself, in words fit for a client."""
+    return TransportError(TransportFault.LOCAL, "The gateway has no files, ports or memory left to ask an upstream with; try again soon.")
 
 
 def _leaves(error: BaseException | None) -> list[BaseException]:
@@ -146,6 +194,11 @@ async def _connect(address: Address) -> socket.socket:
             number = connecting.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             if number:
                 raise OSError(number, os.strerror(number)) from None
+        except OSError as error:
+            if family == socket.AF_INET6 and error.errno == errno.EADDRNOTAVAIL:
+                # Where there is no IPv6 that is said of every such address; ports are not the matter.
+                raise OSError(errno.ENETUNREACH, os.strerror(errno.ENETUNREACH)) from None
+            raise
     except BaseException:
         connecting.close()
         raise

@@ -5,15 +5,17 @@ Layer: upstream. Source: performance.md ("the data path is ours"); behaviour.md 
 receives through `h1_parser`, `h1_response` is what the caller gets. No cookies, no redirects, no retries, no headers of its own.
 """
 
+import socket
 import ssl
 
 import trio
 
-from gomodel_trio.upstream.dial import Dial, Dialer, why_not_connected
+from gomodel_trio.upstream.dial import Dial, Dialer, exhausted, is_local, why_not_connected
 from gomodel_trio.upstream.h1_connection import RECEIVE_BYTES, H1Connection
 from gomodel_trio.upstream.h1_pool import Pool, Slot
 from gomodel_trio.upstream.h1_request import Message, Origin, compose
 from gomodel_trio.upstream.h1_response import H1Response
+from gomodel_trio.upstream.own import OwnListeners
 from gomodel_trio.upstream.tls import secure, system_trust
 from gomodel_trio.upstream.transport import TransportError, TransportFault, UpstreamRequest
 
@@ -24,7 +26,8 @@ _STALE_S = 5.0
 class H1Transport:
     """Sends requests to any origin, directly. `reap` runs beside it in a nursery of the caller's and closes what idles too long.
 
-    `max_per_origin` None: as many as in total. `ssl_context` None: `tls.system_trust()`, made when first needed.
+    `max_per_origin` None: as many as in total. `ssl_context` None: `tls.system_trust()`, made when first needed. `own`: where no
+    request may lead.
     """
 
     def __init__(
@@ -35,10 +38,12 @@ class H1Transport:
         keep_alive_s: float = 30.0,
         ssl_context: ssl.SSLContext | None = None,
         dial: Dial | None = None,
+        own: OwnListeners | None = None,
     ) -> None:
         self.pool = Pool(max_connections=max_connections, max_per_origin=max_per_origin, keep_alive_s=keep_alive_s)
         self._ssl_context = ssl_context
         self._dial = dial if dial is not None else Dialer()
+        self._own = own if own is not None else OwnListeners()
         self._sessions: dict[Origin, ssl.SSLSession] = {}
         self._buffer = bytearray(RECEIVE_BYTES)
 
@@ -88,18 +93,31 @@ class H1Transport:
         """Open a new connection, to be bounded by the caller's scope."""
         self.pool.make_room(message.key)
         origin = message.key.origin
-        connected, problem = None, ""
         try:
             connected = await self._dial(origin.host, origin.port)
         except (OSError, UnicodeError, ValueError) as error:
+            failure = exhausted() if is_local(error) else None
             problem = why_not_connected(error)
-        if connected is None:
-            raise TransportError(TransportFault.CONNECT, f"The upstream could not be reached: {problem}.")
-        if origin.scheme == "https":
+        else:
+            return H1Connection(await self._secured(connected, origin), self._buffer)
+        raise failure or TransportError(TransportFault.CONNECT, f"The upstream could not be reached: {problem}.")
+
+    async def _secured(self, connected: socket.socket, origin: Origin) -> socket.socket:
+        """The connected socket, with TLS on it where the origin wants that; it is closed if this fails."""
+        try:
+            self._own.check(connected)
+            if origin.scheme != "https":
+                return connected
             if self._ssl_context is None:
                 self._ssl_context = system_trust()
-            connected = await secure(connected, self._ssl_context, origin.host, self._sessions.get(origin))
-        return H1Connection(connected, self._buffer)
+        except TransportError:
+            connected.close()
+            raise
+        except OSError:
+            connected.close()
+        else:
+            return await secure(connected, self._ssl_context, origin.host, self._sessions.get(origin))
+        raise exhausted()
 
     async def _ask_kept(self, slot: Slot, message: Message) -> bool:
         """Ask over a kept connection; False if it was dead before anything of an answer came, and is closed."""

@@ -35,6 +35,7 @@ class H1Connection:
         "_operations",
         "_recv_into",
         "_socket",
+        "_unsent",
         "_wants_write",
         "has_given_session",
         "idle_until_s",
@@ -55,6 +56,8 @@ class H1Connection:
         self._fd = connected.fileno()
         self._buffer = memoryview(buffer)
         self._is_sent = False
+        self._unsent: list[memoryview] = []
+        """What of a request's body an early answer did not wait for; it goes out while that is being read."""
         self._wants_write = False
         self._operations = 0
 
@@ -67,7 +70,7 @@ class H1Connection:
     def can_serve_again(self) -> bool:
         """Whether request and answer are complete and both sides keep the connection."""
         parser = self.parser
-        return self._is_sent and parser.is_complete and parser.keeps_alive and not parser.has_extra and self._fd >= 0
+        return self._is_sent and not self._unsent and parser.is_complete and parser.keeps_alive and not parser.has_extra and self._fd >= 0
 
     def is_alive(self) -> bool:
         """Whether an idle connection is as quiet as it should be: neither closed nor spoken on by the server."""
@@ -95,6 +98,7 @@ class H1Connection:
         parser = self.parser
         parser.begin(is_to_head=message.is_head)
         self._is_sent = True
+        self._unsent = []
         head, body = message.head, message.body
         if len(head) + len(body) <= _JOINED_BYTES:
             unsent = self._send_now([memoryview(head + body if body else head)])
@@ -104,7 +108,8 @@ class H1Connection:
         else:
             unsent = self._gather(head, body)
         if unsent:
-            await self._send_rest(unsent)
+            self._unsent = unsent
+            await self._send_rest()
         while not parser.has_head and parser.fault is None:
             await self.wait()
             self.receive()
@@ -151,6 +156,8 @@ class H1Connection:
         if self._wants_write:
             self._wants_write = False
             await trio.lowlevel.wait_writable(self._fd)
+        elif self._unsent:
+            await self._wait_and_send()
         else:
             await trio.lowlevel.wait_readable(self._fd)
 
@@ -183,20 +190,42 @@ class H1Connection:
             return [memoryview(head)[sent:], memoryview(body)]
         return [memoryview(body)[sent - len(head) :]] if sent < len(head) + len(body) else []
 
-    async def _send_rest(self, unsent: list[memoryview]) -> None:
-        """Send a long body while watching for an answer that does not wait for it, such as a 413."""
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._watch, nursery.cancel_scope)
-            while unsent:
-                await trio.lowlevel.wait_writable(self._fd)
-                unsent = self._send_now(unsent)
-            nursery.cancel_scope.cancel()
+    async def _send_rest(self) -> None:
+        """Send a long body until the answer begins: then the time for its head is over, whatever of the body has gone out.
 
-    async def _watch(self, sending: trio.CancelScope) -> None:
+        A refusal does not want the rest. A success may, and gets it while it is being read.
+        """
         parser = self.parser
-        while not parser.has_head and parser.fault is None:
-            await trio.lowlevel.wait_readable(self._fd)
+        while self._unsent and not parser.has_head and parser.fault is None:
+            await self._wait_and_send()
             self.receive()
-        if parser.fault is not None or parser.status >= 300:
+        if self._unsent and (parser.fault is not None or parser.status >= 300):
+            self._unsent = []
             self._is_sent = False
-            sending.cancel()
+
+    async def _wait_and_send(self) -> None:
+        """Send on until there is something to receive, or everything has gone out.
+
+        Raises:
+            trio.ClosedResourceError
+        """
+        is_closed = False
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._send_all, nursery.cancel_scope)
+            try:
+                await trio.lowlevel.wait_readable(self._fd)
+            except trio.ClosedResourceError:  # past the nursery it would be a group
+                is_closed = True
+            nursery.cancel_scope.cancel()
+        if is_closed:
+            raise trio.ClosedResourceError
+        self._unsent = self._send_now(self._unsent)  # both may be possible, and TLS may have waited for what came
+
+    async def _send_all(self, waiting: trio.CancelScope) -> None:
+        try:
+            while self._unsent:
+                await trio.lowlevel.wait_writable(self._fd)
+                self._unsent = self._send_now(self._unsent)
+        except trio.ClosedResourceError:
+            return
+        waiting.cancel()

@@ -4,7 +4,7 @@ Layer: upstream. Source: behaviour.md §6; performance.md (no polling of idle co
 place is synchronous, so that no cancellation can lose a place or a connection.
 """
 
-from collections import Counter, deque
+from collections import Counter, OrderedDict
 from itertools import count
 
 import trio
@@ -16,12 +16,6 @@ REAP_S = 2.0
 """How often idle connections are looked over: one that its server closed must not linger half-open."""
 MARGIN_S = 1.0
 """A connection is given up this much before its server would: the next request must not cross its close on the way."""
-
-
-class _Waiter:
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.granted = trio.Event()
 
 
 class Slot:
@@ -63,7 +57,8 @@ class Pool:
         self._keep_alive_s = keep_alive_s
         self._idle: dict[Key, list[H1Connection]] = {}
         self._in_use: Counter[Origin] = Counter()
-        self._waiting: dict[Origin, deque[_Waiter]] = {}
+        self._waiting: dict[Origin, OrderedDict[int, trio.Event]] = {}
+        """Who waits, by number: the first to come is the next, and whoever gives up leaves at once."""
         self._numbers = count()
         self.idle_count = 0
         """How many connections wait for an exchange."""
@@ -108,12 +103,12 @@ class Pool:
         if not self._in_use[origin]:
             del self._in_use[origin]
         while self._waiting:
-            able = [(waiting[0].number, name) for name, waiting in self._waiting.items() if self._has_room(name)]
+            able = [(next(iter(waiting)), name) for name, waiting in self._waiting.items() if self._has_room(name)]
             if not able:
                 return
             first = min(able)[1]
             self._occupy(first)
-            self._next(first).granted.set()
+            self._next(first).set()
 
     def make_room(self, key: Key) -> None:
         """Close the longest idle connections until one more may be opened to the origin."""
@@ -190,23 +185,23 @@ class Pool:
 
     async def _wait(self, origin: Origin) -> None:
         """Wait for a place, which is then occupied."""
-        waiter = _Waiter(next(self._numbers))
-        waiting = self._waiting.setdefault(origin, deque())
-        waiting.append(waiter)
+        number, granted = next(self._numbers), trio.Event()
+        waiting = self._waiting.setdefault(origin, OrderedDict())
+        waiting[number] = granted
         try:
-            await waiter.granted.wait()
+            await granted.wait()
         except BaseException:
-            if waiter.granted.is_set():
+            if granted.is_set():
                 self.release(origin)
             else:
-                waiting.remove(waiter)
+                del waiting[number]
                 if not waiting:
                     self._waiting.pop(origin, None)
             raise
 
-    def _next(self, origin: Origin) -> _Waiter:
+    def _next(self, origin: Origin) -> trio.Event:
         waiting = self._waiting[origin]
-        waiter = waiting.popleft()
+        _, granted = waiting.popitem(last=False)
         if not waiting:
             del self._waiting[origin]
-        return waiter
+        return granted

@@ -12,9 +12,8 @@ from typing import Final, NamedTuple
 
 from gomodel_trio.upstream.transport import TransportError, TransportFault, UpstreamRequest
 
-_URL = re.compile(
-    r"(https?)://(?:[^/?#@\\]*@)?(\[[^\]/?#@]*\]|[^/?#@:\[\]]*)(?::(\d{0,5}))?([/?][^#]*)?(?:#.*)?", re.IGNORECASE | re.DOTALL
-)
+_URL = re.compile(r"([^/?#]*//[^/?#]*)([/?][^#]*)?(?:#.*)?", re.DOTALL)
+_ORIGIN = re.compile(r"(https?)://(?:[^/?#@\\]*@)?(\[[^\]/?#@]*\]|[^/?#@:\[\]]*)(?::(\d{0,5}))?", re.IGNORECASE)
 _HOST = re.compile(r"[A-Za-z0-9._~!$&'()*+,;=-]+")
 _TOKEN = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -22,6 +21,8 @@ _UNSAFE = re.compile(r"[^\x21-\x7e]+")
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _EXPECTS_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 """Methods whose empty body is announced (RFC 9110 §8.6)."""
+_REMEMBERED_CHARS: Final = 256
+"""Longer ones are read anew each time: clients choose names of headers, and a path holds whatever they call a model."""
 
 _FRAMING: Final = frozenset({b"content-length", b"transfer-encoding", b"connection"})
 _CREDENTIALS: Final = frozenset({b"authorization", b"proxy-authorization", b"x-api-key", b"api-key", b"x-goog-api-key"})
@@ -79,7 +80,7 @@ def compose(request: UpstreamRequest) -> Message:
     credential = b""
     lines = [b"", b""]
     for name, value in request.headers:
-        start, kind = _field(name)
+        start, kind = _field(name) if len(name) <= _REMEMBERED_CHARS else _field.__wrapped__(name)
         if kind is not _Kind.PLAIN:
             if kind is _Kind.FRAMING:
                 continue
@@ -119,9 +120,8 @@ def _field(name: bytes) -> tuple[bytes, _Kind]:
     return name + b": ", _Kind.CREDENTIAL if lowered in _CREDENTIALS else _Kind.PLAIN
 
 
-@lru_cache(maxsize=64)
 def _is_token(method: str) -> bool:
-    return _TOKEN.fullmatch(method.encode("utf-8", "replace")) is not None
+    return method in _EXPECTS_BODY or _TOKEN.fullmatch(method.encode("utf-8", "replace")) is not None
 
 
 def _identity(value: bytes) -> bytes:
@@ -129,24 +129,36 @@ def _identity(value: bytes) -> bytes:
     return value.split(b"/", 1)[0] if value.startswith(b"AWS4-") else value
 
 
-@lru_cache(maxsize=256)
 def _target(url: str) -> _Target | None:
     """Where a URL leads; None if it is none."""
     found = _URL.fullmatch(url)
     if found is None or _CONTROL.search(url) is not None:
+        return None
+    read = _origin if len(found[1]) <= _REMEMBERED_CHARS else _origin.__wrapped__
+    known = read(found[1])
+    if known is None:
+        return None
+    path = _UNSAFE.sub(_percent_encoded, found[2] or "/")
+    if path.startswith("?"):
+        path = "/" + path
+    return _Target(known[0], known[1], path.encode("ascii"))
+
+
+@lru_cache(maxsize=256)
+def _origin(text: str) -> tuple[Origin, bytes] | None:
+    """What the front of a URL, up to its path, leads to, and its host as a header shows it; None if it is neither http nor https."""
+    found = _ORIGIN.fullmatch(text)
+    if found is None:
         return None
     scheme = found[1].lower()
     host = _host(found[2])
     port = int(found[3]) if found[3] else _DEFAULT_PORTS[scheme]
     if host is None or port > 65535:
         return None
-    path = _UNSAFE.sub(_percent_encoded, found[4] or "/")
-    if path.startswith("?"):
-        path = "/" + path
     shown = f"[{host.partition('%')[0]}]" if ":" in host else host
     if port != _DEFAULT_PORTS[scheme]:
         shown = f"{shown}:{port}"
-    return _Target(Origin(scheme, host, port), shown.encode("ascii"), path.encode("ascii"))
+    return Origin(scheme, host, port), shown.encode("ascii")
 
 
 def _host(text: str) -> str | None:

@@ -4,6 +4,7 @@ Layer: upstream. Source: behaviour.md §6, §7; architecture.md rule 8 (httpcore
 """
 
 import contextlib
+import re
 from collections.abc import AsyncIterable, AsyncIterator
 from typing import Any, Final, Self, cast
 
@@ -21,6 +22,7 @@ from gomodel_trio.upstream.carrier import (
     reset_in_body,
     short_body,
 )
+from gomodel_trio.upstream.h1_parser import MAX_HEAD_BYTES
 from gomodel_trio.upstream.h1_request import Origin
 from gomodel_trio.upstream.link import close_now, is_readable
 from gomodel_trio.upstream.proxy import Proxy
@@ -31,6 +33,16 @@ _CLOSE_S: Final = 1.0
 """The bound of a close, which waits for nobody but runs shielded."""
 _CUT: Final = "peer closed connection without sending complete message body"
 """h11's words for a body that ends before its length or its last chunk."""
+_SLICE_BYTES: Final = 64 << 10
+"""So much of a body is written at once; a longer one is sent while watching for an answer that does not wait for it."""
+_PATIENCE_S: Final = 1.0
+"""So long a server that has begun to answer well may take nothing of the body before the answer is handed on without the rest."""
+_FINAL: Final = re.compile(
+    rb"(?:HTTP/1\.[01] 1\d\d[^\n]*\n(?:[^\r\n][^\n]*\n)*\r?\n)*"
+    rb"HTTP/1\.[01] ([2-9])\d\d[^\n]*\n(?:[^\r\n][^\n]*\n)*\r?\n"
+)
+"""An answer's whole head, with informational ones before it."""
+_BLANK_LINE: Final = re.compile(rb"\n\r?\n")
 
 
 class Http1Connection:
@@ -157,10 +169,17 @@ class _LinkStream(httpcore.AsyncNetworkStream):
     def __init__(self, stream: trio.abc.Stream) -> None:
         self.has_received = False
         self._stream = stream
+        self._early = bytearray()
+        """What came while a body was being written."""
+        self._written_at_s = 0.0
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         """Read some bytes; b"" at the end."""
         del timeout
+        if self._early:
+            early = bytes(self._early[:max_bytes])
+            del self._early[:max_bytes]
+            return early
         try:
             received = bytes(await self._stream.receive_some(max_bytes))
         except (trio.BrokenResourceError, trio.ClosedResourceError):
@@ -169,14 +188,46 @@ class _LinkStream(httpcore.AsyncNetworkStream):
         return received
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        """Write everything."""
+        """Write everything; where an answer comes before that, WriteError, after which httpcore reads it and gives the connection up."""
         del timeout
-        if not buffer:
-            return
-        try:
-            await self._stream.send_all(buffer)
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
-            raise httpcore.WriteError from None
+        if len(buffer) > _SLICE_BYTES:
+            await self._write_watching(memoryview(buffer))
+        elif buffer:
+            try:
+                await self._stream.send_all(buffer)
+            except (trio.BrokenResourceError, trio.ClosedResourceError):
+                raise httpcore.WriteError from None
+
+    async def _write_watching(self, rest: memoryview) -> None:
+        self._written_at_s = trio.current_time()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._watch, nursery.cancel_scope)
+            with contextlib.suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+                while rest:
+                    await self._stream.send_all(rest[:_SLICE_BYTES])
+                    rest = rest[_SLICE_BYTES:]
+                    self._written_at_s = trio.current_time()
+            nursery.cancel_scope.cancel()
+        if rest:
+            raise httpcore.WriteError
+
+    async def _watch(self, writing: trio.CancelScope) -> None:
+        """End the writing when an answer has begun that refuses the body, or does not take it, or when none can come any more."""
+        head = None
+        while head is None and len(self._early) <= MAX_HEAD_BYTES:
+            try:
+                received = await self._stream.receive_some(_SLICE_BYTES)
+            except (trio.BrokenResourceError, trio.ClosedResourceError):
+                received = b""
+            if not received:
+                break
+            self.has_received = True
+            self._early += received
+            if _BLANK_LINE.search(self._early, max(0, len(self._early) - len(received) - 2)) is not None:
+                head = _FINAL.match(self._early)
+        while head is not None and head[1] == b"2" and trio.current_time() < self._written_at_s + _PATIENCE_S:  # noqa: ASYNC110  # each write moves it
+            await trio.sleep_until(self._written_at_s + _PATIENCE_S)
+        writing.cancel()
 
     async def aclose(self) -> None:
         """Close without waiting for the peer."""
@@ -184,7 +235,7 @@ class _LinkStream(httpcore.AsyncNetworkStream):
 
     def get_extra_info(self, info: str) -> Any:
         """What httpcore asks about: whether the peer has sent something, or hung up, on an idle connection."""
-        return is_readable(self._stream) if info == "is_readable" else None
+        return (bool(self._early) or is_readable(self._stream)) if info == "is_readable" else None
 
 
 def _absolute(origin: Origin) -> bytes:

@@ -56,7 +56,8 @@ class Http2Carrier:
         """What of the stream's window the chunks take."""
         self._unreturned_bytes = 0
         self._informational_count = 0
-        self._is_sent = False
+        self._rest = memoryview(b"")
+        """What of the request's body has not gone out."""
         self._is_ended = False
         self._failure: TransportError | NotProcessedError | None = None
 
@@ -70,7 +71,8 @@ class Http2Carrier:
             self.on_refusal()
         if self._id:
             await connection.flush()
-            await self._send(question.body)
+            self._rest = memoryview(question.body)
+            await self._send()
             await connection.until(self, self._has_head)
         if self._failure is not None and not self._status:
             raise self._failure
@@ -78,8 +80,10 @@ class Http2Carrier:
 
     async def read(self) -> bytes:
         """What has come since; b"" at the proper end."""
-        if not self._chunks:
-            await self.connection.until(self, self._has_something)
+        while not self._has_something():
+            # An early answer does not end the body: who answers while he reads must get it.
+            if not await self._send_some():
+                await self.connection.until(self, lambda: self._has_something() or self._can_send())
         if self._chunks:
             content = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
             self._chunks.clear()
@@ -93,22 +97,29 @@ class Http2Carrier:
     async def close(self) -> None:
         """End the exchange; a stream that is not complete is cancelled, the connection stays."""
         with trio.CancelScope(deadline=trio.current_time() + _CLOSE_S, shield=True):
-            await self.connection.leave(self, self._id, is_complete=self._is_sent and self._is_ended)
+            await self.connection.leave(self, self._id, is_complete=not self._rest and self._is_ended)
 
-    async def _send(self, body: bytes) -> None:
-        """Send the body as the windows allow, unless an answer comes that does not wait for it."""
-        rest, h2 = memoryview(body), self.connection.h2
-        while rest and not self._is_body_unwanted():
-            burst = _BURST_BYTES
-            while rest and burst > 0 and (room := self._room()) > 0:
-                piece, rest = rest[:room], rest[room:]
-                h2.send_data(self._id, bytes(piece), end_stream=not rest)
-                burst -= room
-            if burst < _BURST_BYTES:
-                await self.connection.flush()
-            else:
-                await self.connection.until(self, lambda: self._is_body_unwanted() or self._room() > 0)
-        self._is_sent = not rest
+    async def _send(self) -> None:
+        """Send the body as the windows allow until the answer begins: then the time for its head is over."""
+        while self._rest and not self._has_head() and not self._is_body_unwanted():
+            if not await self._send_some():
+                await self.connection.until(self, lambda: self._has_head() or self._is_body_unwanted() or self._room() > 0)
+
+    async def _send_some(self) -> bool:
+        """Send a burst of the body, if it is wanted and there is room for it."""
+        burst, h2 = _BURST_BYTES, self.connection.h2
+        while burst > 0 and self._can_send():
+            room = self._room()
+            piece, self._rest = self._rest[:room], self._rest[room:]
+            h2.send_data(self._id, bytes(piece), end_stream=not self._rest)
+            burst -= room
+        if burst == _BURST_BYTES:
+            return False
+        await self.connection.flush()
+        return True
+
+    def _can_send(self) -> bool:
+        return bool(self._rest) and not self._is_body_unwanted() and self._room() > 0
 
     def _room(self) -> int:
         """How large a piece of the body may be now; not above 0: none."""

@@ -15,9 +15,11 @@ import httpx
 import trio
 
 from gomodel_trio.upstream.carrier import NotProcessedError, Question
+from gomodel_trio.upstream.dial import exhausted
 from gomodel_trio.upstream.h1_request import Origin, compose
 from gomodel_trio.upstream.http1_carrier import Body
 from gomodel_trio.upstream.link import OpenTcp
+from gomodel_trio.upstream.own import OwnListeners
 from gomodel_trio.upstream.pool import Pool, Slot
 from gomodel_trio.upstream.proxy import Proxy, parse_proxy
 from gomodel_trio.upstream.routes import proxy_for
@@ -29,7 +31,8 @@ class HttpxTransport:
     """Sends requests to any origin. `reap` runs beside it in a nursery of the caller's and closes what idles too long.
 
     `http2`: offered to TLS upstreams, which choose. `proxy_url`: all requests go through it; None: what `environ` says of proxies, the
-    process's environment by default. `ssl_context` None: `tls.system_trust()`, made when first needed.
+    process's environment by default. `ssl_context` None: `tls.system_trust()`, made when first needed. `own`: where no request
+    may lead.
     """
 
     def __init__(
@@ -42,6 +45,7 @@ class HttpxTransport:
         keep_alive_s: float = 30.0,
         ssl_context: ssl.SSLContext | None = None,
         open_tcp: OpenTcp | None = None,
+        own: OwnListeners | None = None,
     ) -> None:
         self._proxy_url = proxy_url
         self._environ = dict(os.environ if environ is None else environ)
@@ -53,6 +57,7 @@ class HttpxTransport:
             trust=self._trust,
             proxy_for=self._proxy_for,
             open_tcp=open_tcp if open_tcp is not None else trio.open_tcp_stream,
+            own=own,
         )
 
     async def send(self, request: UpstreamRequest) -> "HttpxResponse":
@@ -107,7 +112,10 @@ class HttpxTransport:
 
     def _trust(self) -> ssl.SSLContext:
         if self._ssl_context is None:
-            self._ssl_context = system_trust()
+            try:
+                self._ssl_context = system_trust()
+            except OSError:
+                raise exhausted() from None
         return self._ssl_context
 
     def _proxy_for(self, origin: Origin) -> Proxy | None:

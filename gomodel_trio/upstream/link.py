@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import trio
 
-from gomodel_trio.upstream.dial import why_not_connected
+from gomodel_trio.upstream.dial import exhausted, is_local, why_not_connected
 from gomodel_trio.upstream.h1_request import Origin
+from gomodel_trio.upstream.own import OwnListeners
 from gomodel_trio.upstream.proxy import Proxy, open_tunnel, refused
 from gomodel_trio.upstream.tls import why_not_secured
 from gomodel_trio.upstream.transport import TransportError, TransportFault
@@ -33,15 +34,19 @@ class Link(NamedTuple):
     is_http2: bool
 
 
-async def connect(origin: Origin, proxy: Proxy | None, *, open_tcp: OpenTcp, trust: Trust, offers_http2: bool) -> Link:
-    """Connect to the origin; HTTP/2 is offered to TLS upstreams only, which choose.
+async def connect(
+    origin: Origin, proxy: Proxy | None, *, open_tcp: OpenTcp, trust: Trust, offers_http2: bool, own: OwnListeners | None = None
+) -> Link:
+    """Connect to the origin, but not to one of our `own` listeners; HTTP/2 is offered to TLS upstreams only, which choose.
 
     Raises:
-        TransportError: CONNECT or TLS.
+        TransportError: CONNECT, TLS, LOOP or LOCAL.
     """
     first = proxy or origin
     stream: trio.abc.Stream = await _open(first.host, first.port, open_tcp, is_proxy=proxy is not None)
     try:
+        if own is not None and isinstance(stream, trio.SocketStream):
+            own.check(stream.socket)
         if proxy is not None:
             stream = await _pass(stream, proxy, origin, trust)
         if origin.scheme != "https":
@@ -78,6 +83,8 @@ async def _open(host: str, port: int, open_tcp: OpenTcp, *, is_proxy: bool) -> t
     try:
         stream = await open_tcp(host, port)
     except (OSError, UnicodeError, ValueError) as error:
+        if is_local(error):
+            raise exhausted() from None
         who = "The proxy to the upstream" if is_proxy else "The upstream"
         raise TransportError(TransportFault.CONNECT, f"{who} could not be reached: {why_not_connected(error)}.") from None
     if isinstance(stream, trio.SocketStream):

@@ -16,6 +16,7 @@ from gomodel_trio.upstream.http1_carrier import Http1Carrier, Http1Connection
 from gomodel_trio.upstream.http2_carrier import Http2Carrier
 from gomodel_trio.upstream.http2_connection import Http2Connection
 from gomodel_trio.upstream.link import OpenTcp, Trust, close_now, connect
+from gomodel_trio.upstream.own import OwnListeners
 from gomodel_trio.upstream.proxy import Proxy
 from gomodel_trio.upstream.transport import TransportError, TransportFault
 
@@ -61,6 +62,7 @@ class Pool:
         trust: Trust,
         proxy_for: Callable[[Origin], Proxy | None],
         open_tcp: OpenTcp,
+        own: OwnListeners | None = None,
     ) -> None:
         self._max_connections = max_connections
         self._places = trio.Semaphore(max_connections)
@@ -69,6 +71,7 @@ class Pool:
         self._trust = trust
         self._proxy_for = proxy_for
         self._open_tcp = open_tcp
+        self._own = own
         self._idle: dict[Key, list[Http1Connection]] = {}
         self._shared: dict[Key, list[Http2Connection]] = {}
         self._opening: dict[Key, trio.Event] = {}
@@ -209,7 +212,7 @@ class Pool:
             proxy = self._proxy_for(origin)
         except ValueError:
             raise TransportError(TransportFault.CONNECT, "The upstream could not be asked: its proxy cannot be used.") from None
-        link = await connect(origin, proxy, open_tcp=self._open_tcp, trust=self._trust, offers_http2=self._offers_http2)
+        link = await connect(origin, proxy, open_tcp=self._open_tcp, trust=self._trust, offers_http2=self._offers_http2, own=self._own)
         if not link.is_http2:
             self._without_http2.add(origin)
             forwarding = proxy if origin.scheme == "http" else None

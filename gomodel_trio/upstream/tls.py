@@ -25,7 +25,14 @@ _BUNDLES: Final = (
 
 
 def system_trust() -> ssl.SSLContext:
-    """Trust the system's certificate authorities, or those of SSL_CERT_FILE and SSL_CERT_DIR; where there are none, certifi's."""
+    """Trust the system's certificate authorities, or those of SSL_CERT_FILE and SSL_CERT_DIR; where there are none, certifi's.
+
+    Raises:
+        OSError: no file can be opened now.
+    """
+    # OpenSSL would say nothing of files that it cannot open, and trust nobody; that would be kept for good.
+    with open(os.devnull, "rb"):
+        pass
     is_named = bool(os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR"))
     if sys.platform in ("darwin", "win32") and not is_named:
         # Their stores are not files; truststore asks the system itself. Elsewhere it would load the same files anew for each connection.

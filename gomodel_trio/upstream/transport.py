@@ -36,6 +36,10 @@ class TransportFault(StrEnum):
     RESET = "reset"
     SHORT_BODY = "short_body"
     PROTOCOL = "protocol"
+    LOOP = "loop"
+    """The way to the upstream leads back to one of the gateway's own listeners."""
+    LOCAL = "local"
+    """The gateway itself has no files, ports or memory left to ask with: nobody else's fault."""
 
 
 class TransportError(Exception):

@@ -5,12 +5,14 @@ reloads, so that connections outlive a change of configuration; httpx itself is 
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Literal, Protocol
 
 import trio
 
 from gomodel_trio.config.settings import ProviderSettings
 from gomodel_trio.upstream.h1 import H1Transport
+from gomodel_trio.upstream.own import OwnListeners
 from gomodel_trio.upstream.routes import needs_httpx
 from gomodel_trio.upstream.transport import Transport
 
@@ -26,17 +28,21 @@ MakeHttpx = Callable[[bool, str | None], PooledTransport]
 
 
 class Transports:
-    """Hands out transports. `environ` is the process's, for its proxies; `make_h1` and `make_httpx` are for tests."""
+    """Hands out transports. `environ` is the process's, for its proxies; `make_h1` and `make_httpx` are for tests.
+
+    `own` is to be told where the gateway listens once its doors are open, so that no transport leads back there.
+    """
 
     def __init__(
         self,
         environ: Mapping[str, str],
         *,
-        make_h1: Callable[[], PooledTransport] = H1Transport,
+        make_h1: Callable[[], PooledTransport] | None = None,
         make_httpx: MakeHttpx | None = None,
     ) -> None:
+        self.own = OwnListeners()
         self._environ = dict(environ)
-        self._make_h1 = make_h1
+        self._make_h1 = make_h1 if make_h1 is not None else partial(H1Transport, own=self.own)
         self._make_httpx = make_httpx if make_httpx is not None else self._httpx
         self._h1: PooledTransport | None = None
         self._by_options: dict[tuple[bool, str | None], PooledTransport] = {}
@@ -79,4 +85,4 @@ class Transports:
     def _httpx(self, http2: bool, proxy_url: str | None) -> PooledTransport:
         from gomodel_trio.upstream.httpx_transport import HttpxTransport
 
-        return HttpxTransport(http2=http2, proxy_url=proxy_url, environ=self._environ)
+        return HttpxTransport(http2=http2, proxy_url=proxy_url, environ=self._environ, own=self.own)

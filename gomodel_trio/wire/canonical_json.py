@@ -24,12 +24,12 @@ _LINE_SEPARATORS: Final = (("\u2028".encode(), rb"\u2028"), ("\u2029".encode(), 
 
 _UNDECODED_BYTE = re.compile("[\udc80-\udcff]")
 _TO_SURROGATE = re.compile(
-    rb"(?:[^\\]++|\\[^u]|\\u[^dD]|\\u[dD][0-7])*+"
+    rb"(?>(?:[^\\]++|\\[^u]|\\u[^dD]|\\u[dD][0-7])*)"
     rb"(?:(\\u[dD][89abAB][0-9a-fA-F][0-9a-fA-F]\\u[dD][c-fC-F][0-9a-fA-F][0-9a-fA-F])|(\\u[dD][89a-fA-F][0-9a-fA-F][0-9a-fA-F]))?"
 )
 _ZERO_END = rb"(?=[ \t\n\r,\]}]|\Z)"
 _MAYBE_NEGATIVE_ZERO = re.compile(rb"-0" + _ZERO_END)
-_TO_NEGATIVE_ZERO = re.compile(rb'(?:[^"-]++|' + STRING + rb"|-[^0])*+(?:((?<=[eE])-0|-0(?!" + _ZERO_END + rb"))|(-0))?", re.DOTALL)
+_TO_NEGATIVE_ZERO = re.compile(rb'(?>(?:[^"-]++|' + STRING + rb"|-[^0])*)(?:((?<=[eE])-0|-0(?!" + _ZERO_END + rb"))|(-0))?", re.DOTALL)
 _LENT_ZEROS = re.compile(rb"-0e(0++)")
 
 _encoder = msgspec.json.Encoder(order="sorted")

@@ -24,10 +24,10 @@ _BRACKET_RUN: Final = re.compile(rb"\[+|\]+")
 
 _SAMPLE_STRIDE: Final = 1024
 _FOUR_NUMBER_BYTES: Final = re.compile(rb"[0-9.eE+-]{4}")
-_STRING_OR_NUMBER: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[0-9.eE+-]++', re.DOTALL)
+_STRING_OR_NUMBER: Final = re.compile(rb'"(?>(?:[^"\\]++|\\.)*)"|[0-9.eE+-]++', re.DOTALL)
 
 _UP_TO_LONE_SURROGATE: Final = re.compile(
-    rb"(?:[^\\]++|\\(?:[^u]|u(?![dD][89a-fA-F])|u[dD][89abAB]..\\u[dD][c-fC-F]..))*+(\\u[dD][89a-fA-F]..)?",
+    rb"(?>(?:[^\\]++|\\(?:[^u]|u(?![dD][89a-fA-F])|u[dD][89abAB]..\\u[dD][c-fC-F]..))*)(\\u[dD][89a-fA-F]..)?",
     re.DOTALL,
 )
 

@@ -18,7 +18,7 @@ from gomodel_trio.wire.scan import SHORT_STRING, SPACE, members
 
 _KEY = re.compile(SPACE + rb"[{,]" + SPACE + rb"(" + SHORT_STRING + rb")" + SPACE + rb":" + SPACE, re.DOTALL)
 _CLOSE = re.compile(SPACE + rb"\}" + SPACE + rb"\Z")
-_NAMES: Final = ("model", "provider")
+_PLAIN_KEYS: Final = {b'"model"': "model", b'"provider"': "provider"}
 _SHORT_BODY_BYTES: Final = 8192
 """Up to here looking through the whole body costs less than walking its members."""
 _MODEL_KEY: Final = b'"model"'
@@ -153,7 +153,7 @@ def _name(key: bytes) -> str:
             return msgspec.json.decode(key, type=str)
         except msgspec.DecodeError:
             return ""
-    return next((name for name in _NAMES if key == b'"%b"' % name.encode()), "")
+    return _PLAIN_KEYS.get(key, "")
 
 
 def _encode(model: str) -> bytes:

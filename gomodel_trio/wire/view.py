@@ -15,6 +15,9 @@ from gomodel_trio.errors import ClientFault
 from gomodel_trio.wire.dialect import Api, Dialect
 from gomodel_trio.wire.json_limits import MAX_NESTING, MAX_NUMBER_DIGITS, has_huge_number, is_nested_too_deep, without_lone_surrogates
 
+LONGEST_NAME: Final = 512
+"""Characters of a model's or provider's name: what clients ask for becomes a key of tables and a label, which must not be of any length."""
+
 _ABSENT: Final = msgspec.Raw(b"null")
 _OWN_TEXT_TYPES: Final = frozenset({"text", "input_text"})
 _TEXT_TYPES: Final = _OWN_TEXT_TYPES | {"output_text"}
@@ -136,10 +139,16 @@ def require_model(envelope: Envelope) -> str:
     """Tell the name of the model that is asked for.
 
     Raises:
-        ClientFault: there is none, or it is no string, or empty (status 400, code `missing_model`).
+        ClientFault: there is none, or it is no string, or empty (status 400, code `missing_model`); or it or the provider's name is longer
+            than any that is kept (code `name_too_long`).
     """
     if not envelope.model:
         raise ClientFault("The request names no model: `model` must be a non-empty string.", code="missing_model", param="model")
+    for member, name in (("model", envelope.model), ("provider", envelope.provider)):
+        if name is not None and len(name) > LONGEST_NAME:
+            raise ClientFault(
+                f"`{member}` is {len(name)} characters long; at most {LONGEST_NAME} are allowed.", code="name_too_long", param=member
+            )
     return envelope.model
 
 

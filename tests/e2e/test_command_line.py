@@ -161,3 +161,18 @@ def test_keys_are_in_no_line_of_a_running_gateway(tmp_path: Path) -> None:
     said = "\n".join([*gateway.stdout, *gateway.stderr, answer.text, json.dumps(answer.headers)])
     for private in (*SECRETS, "a private prompt", "query-secret", "not-the-key", "127.0.0.1:1/"):
         assert private not in said
+
+
+def test_keys_that_clients_put_elsewhere_are_in_no_line_either(tmp_path: Path) -> None:
+    variables = {**KEYS, "LOG_LEVEL": "debug", "OPENAI_BASE_URL": "http://127.0.0.1:1/v1", "RETRY_MAX_RETRIES": "0"}
+    with GatewayProcess(variables, directory=tmp_path) as gateway:
+        body = {"model": "openai/x", "messages": []}
+        for key in SECRETS:
+            headers = {"X-Api-Key": SECRETS[3], "X-Session-Id": key, "X-Request-ID": key, "X-GoModel-User-Path": f"/{key}"}
+            gateway.exchange("POST", "/v1/chat/completions", headers=headers, body=body)
+            gateway.exchange("GET", f"/v1/models/{key}", headers=headers)
+            gateway.exchange("GET", f"/{key}/{key}")
+        gateway.wait_until(lambda: len(gateway.logged("request")) == 3 * len(SECRETS))
+    said = "\n".join([*gateway.stdout, *gateway.stderr])
+    assert not [key for key in SECRETS if key in said]
+    assert "[REDACTED]" in said

@@ -1,11 +1,12 @@
 """Credentials stay where they belong: the client's with the gateway, the gateway's with the provider, and none of them in any output."""
 
+import json
 from collections.abc import Iterator
 
 import pytest
 
 from support.raw_http import Answer
-from support.replies import Request, openai_error
+from support.replies import Reply, Request, openai_error
 from support.stage import Stage, open_stage
 
 pytestmark = pytest.mark.e2e
@@ -113,7 +114,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         },
     }
     variables = {"GOMODEL_MASTER_KEY": MASTER_KEY, "LOG_LEVEL": "debug"}
-    with open_stage(tmp_path_factory.mktemp("credentials"), variables, pools={"a": 12}, extra_providers=providers) as running:
+    with open_stage(tmp_path_factory.mktemp("credentials"), variables, pools={"a": 48}, extra_providers=providers) as running:
         yield running
         assert_nothing_leaked(running)
 
@@ -197,8 +198,12 @@ def test_a_provider_that_lacks_its_key_is_named_at_the_start_and_never_asked(sta
     assert any("lacking" in warning for warning in warnings)
     asked = len(stage.upstream.requests)
     answer = ask(stage, "/v1/chat/completions", "lacking/m", {"messages": [{"role": "user", "content": "hi"}]})
-    assert answer.status in (404, 503)
-    assert ask(stage, "/p/lacking/chat/completions", "m", {}).status == 404
+    assert (answer.status, answer.json()["error"]["code"]) == (503, "no_target_available")
+    assert (answer.get("x-should-retry"), answer.get("retry-after")) == ("false", "30")
+    native = ask(stage, "/p/lacking/chat/completions", "m", {})
+    assert (native.status, native.json()["error"]["code"]) == (503, "provider_unavailable")
+    assert "providers.lacking.api_key" in native.json()["error"]["message"]
+    assert (native.get("x-should-retry"), native.get("retry-after")) == ("false", None)
     assert len(stage.upstream.requests) == asked
 
 
@@ -261,6 +266,41 @@ def test_whoever_has_not_the_key_gets_a_401_that_repeats_nothing(stage: Stage, p
     assert answer.status == 401
     assert CANARY not in answer.text
     assert MASTER_KEY not in answer.text
+
+
+@pytest.mark.parametrize("is_native", [False, True])
+@pytest.mark.parametrize("status", [400, 404, 500])
+@pytest.mark.parametrize("form", ["text", "page", "json", "other json"])
+def test_an_upstream_s_error_tells_neither_its_traceback_nor_the_key_nor_its_address(
+    stage: Stage, is_native: bool, status: int, form: str
+) -> None:
+    pool = stage.pool("a")
+    leak = f"key-of-a at http://127.0.0.1:{stage.upstream.port}/a/v1 for {MASTER_KEY}"
+    bodies = {
+        "text": f"Traceback (most recent call last):\n  File x\n{leak}".encode(),
+        "page": f"<html><title>{leak}</title></html>".encode(),
+        "json": openai_error(status, leak).body,
+        "other json": json.dumps({"detail": leak}).encode(),
+    }
+    headers = (("content-type", "text/html" if form == "page" else "text/plain"), ("x-upstream-key", "key-of-a"), ("x-kept", "yes"))
+    pool.always(0, Reply(status=status, headers=headers, pieces=(bodies[form],)))
+    if is_native:
+        answer = stage.gateway.exchange(
+            "POST",
+            "/p/a/chat/completions",
+            headers={"x-api-key": MASTER_KEY},
+            body=pool.body() | {"model": pool.target(0).partition("/")[2]},
+        )
+    else:
+        answer = pool.ask(headers={"x-api-key": MASTER_KEY})
+    shown = answer.text + str(answer.headers)
+    assert not [each for each in ("key-of-a", "Traceback", str(stage.upstream.port), CANARY, "x-upstream-key") if each in shown]
+    assert (answer.status, answer.get("x-kept")) == (status, "yes")
+    if form in ("text", "page"):
+        assert answer.json()["error"]["message"] == f"The upstream answered {status}."
+    else:
+        assert "[REDACTED]" in answer.text
+    pool.forget(0)
 
 
 def test_the_address_of_a_provider_is_shown_to_no_client(stage: Stage) -> None:

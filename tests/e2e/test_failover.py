@@ -374,7 +374,7 @@ def test_what_is_wrong_with_the_gateway_s_own_key_or_account_is_told_as_a_502_of
 @pytest.mark.parametrize(
     ("make", "status", "message"),
     [
-        (lambda pool: Reply(503, HTML, (NGINX,)), 503, "503 Service Temporarily Unavailable"),
+        (lambda pool: Reply(503, HTML, (NGINX,)), 503, "The upstream answered 503."),
         (lambda pool: Reply(500), 500, "The upstream answered 500."),
         (lambda pool: Reply(302, (("location", "https://elsewhere.example/"),)), 502, "The upstream answered 302."),
         (lambda pool: reset_before_head(), 502, "The upstream could not be reached."),

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.e2e
 
 WITHIN_S = 1.0
 CONTENT = b'data: {"choices":[{"index":0,"delta":{"content":"x"}}]}\n\n'
+DONE = b"data: [DONE]\n\n"
 Leave = Callable[[Connection], None]
 SLOWED = {"virtual_models": [{"source": "slowed", "targets": [{"model": "a/slowed"}], "slowdown": 0.5}]}
 LEAVING: dict[str, Leave] = {"closes": Connection.close, "resets": Connection.reset}
@@ -257,3 +258,29 @@ def test_a_hundred_that_leave_at_any_moment_cost_neither_places_nor_sockets(stag
     began = time.monotonic()
     assert pool.ask().status == 200
     assert time.monotonic() - began < WITHIN_S
+
+
+def test_a_client_that_leaves_with_the_end_event_has_its_answer_though_the_upstream_stays_open(stage: Stage, hand: HandUpstream) -> None:
+    with Connection(stage.gateway.port) as connection:
+        body = {"model": "hand/m", "stream": True, "messages": [{"role": "user", "content": "hi"}]}
+        connection.request("POST", "/v1/chat/completions", body=body, headers={"X-Request-ID": "at-the-end"})
+        with hand.accept() as upstream:
+            upstream.read_request()
+            upstream.start_stream()
+            upstream.send_chunk(CONTENT + DONE)
+            connection.read_head()
+            assert connection.read_chunk() == CONTENT + DONE
+            connection.close()
+            upstream.wait_for_close(timeout_s=WITHIN_S)
+    line = stage.gateway.wait_for_log("request", request_id="at-the-end")
+    assert (line["outcome"], line["status"]) == ("ok", 200)
+
+
+def test_a_client_that_closes_as_soon_as_it_has_its_answer_has_not_left(stage: Stage) -> None:
+    pool = stage.pool("a")
+    for count in range(40):
+        pool.tell(0, sse_reply([*[CONTENT] * count, CONTENT + DONE]).slowed(0.0005))
+        assert pool.ask(stream=True).is_complete
+        assert pool.ask().is_complete
+    assert {pool.log_line(index)["outcome"] for index in range(80)} == {"ok"}
+    assert pool.outcomes(0) == {"success": 80.0}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support.gateway_process import wait_for
+from support.gateway_process import GatewayProcess, wait_for
 from support.raw_http import Connection, ConnectionEnded, request_bytes
 from support.replies import Reply, sse_reply
 from support.stage import APIS, ApiName, HandConnection, HandUpstream, Stage, open_stage, stage_configuration
@@ -339,6 +339,96 @@ def test_what_a_reload_cannot_change_is_named(tmp_path: Path) -> None:
         rewrite(stage, tmp_path, server={"shutdown_drain_timeout": "1s"})
         stage.gateway.hang_up()
         assert stage.gateway.wait_for_log("reloaded")["needs_restart"] == ["shutdown_drain_timeout_s"]
+
+
+def test_the_level_of_the_log_changes_with_a_reload(tmp_path: Path) -> None:
+    with staged(tmp_path) as stage:
+        rewrite(stage, tmp_path, log={"level": "debug", "format": "text"})
+        stage.gateway.hang_up()
+        stage.gateway.wait_until(lambda: any(line.endswith("INFO    reloaded") for line in stage.gateway.stdout))
+        stage.gateway.exchange("GET", "/health")
+        stage.gateway.wait_until(lambda: any("DEBUG   request" in line and "path=/health" in line for line in stage.gateway.stdout))
+
+
+def test_everything_else_that_a_reload_cannot_change_is_named(tmp_path: Path) -> None:
+    with staged(tmp_path) as stage:
+        changes = {
+            "port": 1,
+            "http2_port": 2,
+            "header_size_limit": "2K",
+            "header_count_limit": 99,
+            "handshake_timeout": "1s",
+            "header_timeout": "2s",
+            "body_idle_timeout": "3s",
+            "body_timeout": "4s",
+            "write_timeout": "5s",
+            "idle_timeout": "6s",
+            "max_connections": 7,
+            "shutdown_drain_timeout": "8s",
+            "tls_cert_file": "c.pem",
+            "tls_key_file": "k.pem",
+        }
+        rewrite(stage, tmp_path, server=changes)
+        reload(stage)
+        named = stage.gateway.wait_for_log("reloaded")["needs_restart"]
+        assert named == [
+            *("shutdown_drain_timeout_s", "http2_port", "tls_cert_file", "tls_key_file", "head_bytes", "header_count", "handshake_s"),
+            *("head_s", "body_idle_s", "body_total_s", "write_s", "keep_alive_s", "connections"),
+        ]  # PORT comes from the environment of the process, which goes before the file
+
+
+def test_a_reload_that_would_leave_the_gateway_open_to_all_is_refused(tmp_path: Path) -> None:
+    providers = {"echo": {"type": "echo"}}
+    config = tmp_path / "config.yaml"
+    config.write_text(json.dumps({"providers": providers, "server": {"master_key": "master-key"}}), encoding="utf-8")
+    with GatewayProcess({"HOST": ""}, directory=tmp_path) as gateway:
+        assert gateway.wait_for_log("listening")["host"] == "all interfaces"
+        config.write_text(json.dumps({"providers": providers}), encoding="utf-8")
+        gateway.hang_up()
+        (fault,) = gateway.wait_for_log("reload_failed")["faults"]
+        assert fault.startswith("GOMODEL_MASTER_KEY: is gone, and the gateway listens on all interfaces")
+        assert gateway.exchange("GET", "/v1/models").status == 401
+        config.write_text(json.dumps({"providers": providers, "server": {"host": "127.0.0.1"}}), encoding="utf-8")
+        gateway.hang_up()
+        gateway.wait_until(lambda: len(gateway.logged("reload_failed")) == 2)
+        assert gateway.exchange("GET", "/v1/models").status == 401
+        config.write_text(json.dumps({"providers": providers, "server": {"host": "*"}}), encoding="utf-8")
+        gateway.hang_up()
+        gateway.wait_for_log("reloaded")
+        assert gateway.exchange("GET", "/v1/models").status == 200
+
+
+def test_a_request_is_decided_by_the_configuration_of_that_moment(tmp_path: Path) -> None:
+    """A provider is renamed while bodies that name it by an alias, by a virtual model and by itself come up."""
+    with staged(tmp_path, PRO_SMART_ROUTING_ROUTES="") as stage:
+
+        def configure(provider: str) -> None:
+            rewrite(
+                stage,
+                tmp_path,
+                providers={provider: {"type": "openai_compatible", "base_url": f"{stage.upstream.url}/a/v1", "api_key": "k"}},
+                virtual_models=[{"source": "renamed", "targets": [{"model": f"{provider}/m"}]}],
+                smart_routing={"routes": {"tiered": {"easy": f"{provider}/m", "hard": f"{provider}/m"}}},
+            )
+
+        configure("before")
+        reload(stage)
+        with contextlib.ExitStack() as stack:
+            uploads = []
+            for model in ("renamed", "tiered", "before/m"):
+                connection = stack.enter_context(Connection(stage.gateway.port))
+                whole = request_bytes("POST", "/v1/chat/completions", body={"model": model, **CHAT})
+                connection.send(whole[:-5])
+                uploads.append((connection, whole[-5:]))
+            wait_for(lambda: stage.metric("gomodel_requests_in_flight") == 3, what="the requests have begun")
+            configure("after")
+            reload(stage, 2)
+            for connection, rest in uploads:
+                connection.send(rest)
+            answers = [connection.read_answer() for connection, _ in uploads]
+        assert [answer.status for answer in answers] == [200, 200, 404]
+        assert [answer.get("x-gomodel-target") for answer in answers[:2]] == ["after/m", "after/m"]
+        assert stage.metric("gomodel_pro_smartroute_requests_total", alias="tiered") == 1
 
 
 def test_many_reloads_in_a_row_disturb_nobody(tmp_path: Path, hand: HandUpstream) -> None:

@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import AsyncIterator
 
+import pytest
 import trio
 import trio.testing
 from hypercorn.trio.worker_context import WorkerContext
@@ -66,6 +67,26 @@ async def test_an_idle_connection_is_closed_after_75_seconds(autojump_clock: tri
         assert await read_all(client) == b""
         await trio.testing.wait_all_tasks_blocked()
         assert ended.at_s == 75.0
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (b"GET / HTTP/1.1\r\nhost: x\r\n" + b"x: 1\r\n" * 7 + b"\r\n", b"200"),
+        (b"GET / HTTP/1.1\r\nhost: x\r\n" + b"x: 1\r\n" * 8 + b"\r\n", b"431"),
+        (b"GET / HTTP/1.1\r\nhost: x\r\nx: " + b"a" * (200 - 32) + b"\r\n\r\n", b"200"),
+        (b"GET / HTTP/1.1\r\nhost: x\r\nx: " + b"a" * (201 - 32) + b"\r\n\r\n", b"431"),
+        (b"GET /" + b"a" * 200 + b" HTTP/1.1\r\nhost: x\r\n\r\n", b"431"),
+    ],
+)
+async def test_a_head_over_a_limit_is_a_431_even_if_it_came_at_once(head: bytes, status: bytes) -> None:
+    async def answer(request: Request, responder: Responder) -> None:
+        await responder.send(200, [], b"")
+
+    client, server = trio.testing.memory_stream_pair()
+    async with served(answer, server, ConnectionLimits(head_bytes=200, header_count=8)):
+        await client.send_all(head)
+        assert (await client.receive_some(65536)).startswith(b"HTTP/1.1 " + status)
 
 
 async def test_keep_alive_counts_from_the_end_of_the_last_answer(autojump_clock: trio.testing.MockClock) -> None:

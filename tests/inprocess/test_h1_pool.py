@@ -141,3 +141,21 @@ async def test_the_last_kept_is_the_first_used_and_an_expired_one_is_not(autojum
     other.end()
     at_old.close()
     at_new.close()
+
+
+async def test_those_who_give_up_leave_nothing_behind_and_cost_no_search(autojump_clock: trio.testing.MockClock) -> None:
+    pool = pool_of(1)
+    first = pool.try_take(A, trio.current_time())
+    assert first is not None
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(pool.take, A)
+        await trio.testing.wait_all_tasks_blocked()
+        async with trio.open_nursery() as impatient:
+            for _ in range(1000):
+                impatient.start_soon(pool.take, A)
+            await trio.testing.wait_all_tasks_blocked()
+            assert len(pool._waiting[A.origin]) == 1001
+            impatient.cancel_scope.cancel()
+        assert list(pool._waiting[A.origin]) == [0]
+        first.end()
+    assert (pool._waiting, pool.in_use_count) == ({}, 1)

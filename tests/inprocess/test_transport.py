@@ -405,3 +405,13 @@ async def test_a_failed_connection_says_why_and_not_where(kind: str, error: OSEr
     assert caught.value.fault is TransportFault.CONNECT
     assert words in caught.value.message
     assert "up.test" not in caught.value.message
+
+
+async def test_a_connection_that_fails_for_want_of_files_is_the_gateways_own_fault(kind: str) -> None:
+    async def fail(host: str, port: int) -> trio.abc.HalfCloseableStream:
+        raise OSError("all attempts to connect to up.test failed") from ExceptionGroup("", [OSError(24, "Too many open files")])
+
+    transport = make_transport(kind, open_tcp=fail)
+    with pytest.raises(TransportError) as caught:
+        await transport.send(request())
+    assert (caught.value.fault, transport.pool.in_use_count) == (TransportFault.LOCAL, 0)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.gateway_process import GatewayDidNotStart, GatewayProcess, run_command, wait_for
+from support.gateway_process import PARTS, GatewayDidNotStart, GatewayProcess, run_command, wait_for
 
 STAND_IN = """#!{python}
 import json, os, signal, sys
@@ -23,7 +23,8 @@ if mode == "dies":
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGHUP])
 print("not JSON {{", flush=True)
 if mode != "mute":
-    say(event="listening", host="127.0.0.1", port=4711, arguments=sys.argv[2:], variables=sorted(os.environ))
+    parts = [os.environ.get(name) for name in ("FRONT_DOOR", "UPSTREAM_TRANSPORT")]
+    say(event="listening", host="127.0.0.1", port=4711, arguments=sys.argv[2:], variables=sorted(os.environ), parts=parts)
 while True:
     if signal.sigwait([signal.SIGTERM, signal.SIGHUP]) == signal.SIGHUP:
         say(event="reloaded", provider="a")
@@ -60,6 +61,17 @@ def test_it_is_ready_when_it_says_so_and_sees_only_what_it_was_given(tmp_path: P
         assert gateway.stdout[0] == "not JSON {"
         pid = gateway.pid
     assert not is_alive(pid)
+
+
+def test_it_is_made_of_the_parts_that_are_chosen_unless_the_test_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for part in PARTS:
+        monkeypatch.delenv(part.variable, raising=False)
+    with GatewayProcess(directory=tmp_path) as gateway:
+        assert gateway.logs[0]["parts"] == [None, None]
+    monkeypatch.setenv("GOMODEL_TRIO_FRONT_DOOR", "hypercorn")
+    monkeypatch.setenv("GOMODEL_TRIO_TRANSPORT", "httpx")
+    with GatewayProcess({"FRONT_DOOR": "h1"}, directory=tmp_path) as gateway:
+        assert gateway.logs[0]["parts"] == ["h1", "httpx"]
 
 
 def test_signals_logs_and_the_exit_code(tmp_path: Path) -> None:

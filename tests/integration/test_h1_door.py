@@ -5,7 +5,6 @@ import errno
 import json
 import resource
 import socket
-import ssl
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,12 +12,12 @@ from pathlib import Path
 
 import pytest
 import trio
-import trustme
 
 from gomodel_trio.errors import ConfigurationError
 from gomodel_trio.gateway.http import Request, Responder
 from gomodel_trio.listen.h1 import serve_h1
 from gomodel_trio.listen.tls import TlsFiles
+from support import certificates
 from support.doors import PATIENCE_S, open_h1, read_all, read_until
 
 GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
@@ -422,36 +421,21 @@ async def test_a_port_in_use_is_a_configuration_error() -> None:
 # ---- TLS ---------------------------------------------------------------------------------------------------------------------------
 
 
-class Certificates:
-    """Certificates of one authority, written where the door reads them."""
-
-    def __init__(self, folder: Path) -> None:
-        self.authority = trustme.CA()
-        self.cert, self.key = folder / "cert.pem", folder / "key.pem"
-        self.issue("localhost")
-
-    def issue(self, name: str) -> None:
-        leaf = self.authority.issue_cert(name)
-        self.cert.write_bytes(b"".join(blob.bytes() for blob in leaf.cert_chain_pems))
-        self.key.write_bytes(leaf.private_key_pem.bytes())
+class Certificates(certificates.Certificates):
+    """Certificates where the door reads them."""
 
     def files(self) -> TlsFiles:
-        return TlsFiles(str(self.cert), str(self.key))
-
-    def trusting(self) -> ssl.SSLContext:
-        context = ssl.create_default_context()
-        self.authority.configure_trust(context)
-        return context
+        return TlsFiles(str(self.cert_file), str(self.key_file))
 
 
-@pytest.fixture
-def certificates(tmp_path: Path) -> Certificates:
+@pytest.fixture(name="certificates")
+def _certificates(tmp_path: Path) -> Certificates:
     return Certificates(tmp_path)
 
 
 async def connect_tls(port: int, certificates: Certificates, name: str = "localhost") -> trio.SSLStream[trio.SocketStream]:
     """A client that takes an end without close_notify for a broken connection."""
-    return trio.SSLStream(await trio.open_tcp_stream("127.0.0.1", port), certificates.trusting(), server_hostname=name)
+    return trio.SSLStream(await trio.open_tcp_stream("127.0.0.1", port), certificates.client(), server_hostname=name)
 
 
 async def read_all_tls(stream: trio.SSLStream[trio.SocketStream]) -> bytes:
@@ -581,13 +565,13 @@ async def test_a_bad_certificate_names_its_variable_and_a_reload_of_it_changes_n
     files = certificates.files()
     match breakage:
         case "no certificate":
-            certificates.cert.unlink()
+            certificates.cert_file.unlink()
         case "no key":
-            certificates.key.unlink()
+            certificates.key_file.unlink()
         case "garbage":
-            certificates.cert.write_text("garbage")
+            certificates.cert_file.write_text("garbage")
         case _:
-            certificates.key.write_bytes(certificates.authority.issue_cert("x.test").private_key_pem.bytes())
+            certificates.key_file.write_bytes(certificates.authority.issue_cert("x.test").private_key_pem.bytes())
     with pytest.raises(ConfigurationError) as caught:
         files.reload()
     assert [fault.place for fault in caught.value.faults] == [place]

@@ -273,6 +273,24 @@ async def test_an_early_answer_ends_the_sending_of_a_long_body(authority: trustm
         assert len(there.connections) == 1
 
 
+@pytest.mark.parametrize("is_reading", [False, True])
+async def test_an_early_success_is_handed_on_and_gets_the_rest_of_the_body_while_it_is_read(
+    authority: trustme.CA, is_reading: bool
+) -> None:
+    async def answer(stream: Stream) -> None:
+        await stream.head()
+        if is_reading:
+            await stream.connection.until(lambda: stream.is_complete)
+        await stream.data(b"early", is_last=True)
+
+    async with upstream(authority, answer) as (there, transport):
+        there.is_eager, there.is_reading = True, is_reading
+        response = await transport.send(request(there.port, body=b"a" * 3_000_000))
+        assert (response.status, await response.read(), await response.read()) == (200, b"early", b"")
+        await response.aclose()
+        assert (len(there.streams[0].body) == 3_000_000) is is_reading
+
+
 # ---- cancellation ------------------------------------------------------------------------------------------------------------------
 
 

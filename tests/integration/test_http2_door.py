@@ -16,7 +16,6 @@ import httpx
 import pytest
 import trio
 import trio.testing
-import trustme
 from h2.exceptions import StreamClosedError
 from hyperframe.frame import (
     ContinuationFrame,
@@ -35,7 +34,7 @@ from gomodel_trio.errors import BodyTooLarge, ClientGone, ConfigurationError
 from gomodel_trio.gateway.http import Handler, Request, Responder
 from gomodel_trio.listen.h2_limits import Http2Limits
 from gomodel_trio.listen.http2_door import Http2TlsFiles, serve_http2
-from support import http2_client, raw_http
+from support import certificates, http2_client, raw_http
 from support.http2_client import Connection
 
 T = TypeVar("T")
@@ -908,6 +907,43 @@ async def test_a_client_that_leaves_ends_all_of_its_handlers_at_once(leave: Call
     assert here.errors == []
 
 
+async def test_a_client_that_closes_when_it_has_the_whole_answer_cancels_nothing() -> None:
+    ended = trio.Event()
+
+    async def answer(request: Request, responder: Responder) -> None:
+        await responder.send(200, [], b"whole")
+        await gone.wait()
+        await trio.sleep(0.01)
+        assert not request.is_disconnected
+        ended.set()
+
+    gone = trio.Event()
+    async with door(answer) as here:
+        connection = await in_thread(lambda: Connection(here.port))
+        got = await in_thread(lambda: connection.read_answer(connection.request("GET", "/")))
+        connection.close()
+        gone.set()
+        with trio.fail_after(PATIENCE_S):
+            await ended.wait()
+    assert (got.body, got.is_complete, here.errors) == (b"whole", True, [])
+
+
+async def test_the_end_of_an_answer_is_one_step_that_no_cancellation_divides() -> None:
+    async def answer(request: Request, responder: Responder) -> None:
+        await responder.start(200, [])
+        for _ in range(int(request.path[1:])):
+            await responder.write(b"x")
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await responder.end()
+
+    async with door(answer) as here:
+        for chunks in range(17):  # one write in sixteen lets others run
+            answered = await here.exchange("GET", f"/{chunks}")
+            assert (answered.body, answered.is_complete) == (b"x" * chunks, True)
+    assert here.errors == []
+
+
 async def test_a_client_that_leaves_in_the_middle_of_its_body_is_gone() -> None:
     ended = trio.Event()
     seen: list[bool] = []
@@ -1220,33 +1256,15 @@ async def test_the_drain_ends_in_time_with_stalled_readers_and_handlers_that_shi
 # ---- TLS -----------------------------------------------------------------------------------------------------------------
 
 
-class Certificates:
-    """An authority and a certificate of its for localhost, as files."""
-
-    def __init__(self, folder: Path) -> None:
-        self.cert_file = folder / "cert.pem"
-        self.key_file = folder / "key.pem"
-        self.issue()
-
-    def issue(self) -> None:
-        self.authority = trustme.CA()
-        leaf = self.authority.issue_cert("localhost")
-        leaf.private_key_pem.write_to_path(str(self.key_file))
-        self.cert_file.write_bytes(b"".join(blob.bytes() for blob in leaf.cert_chain_pems))
+class Certificates(certificates.Certificates):
+    """Certificates where the door reads them."""
 
     def files(self) -> Http2TlsFiles:
         return Http2TlsFiles(str(self.cert_file), str(self.key_file))
 
-    def client(self, *protocols: str) -> ssl.SSLContext:
-        context = ssl.create_default_context()
-        self.authority.configure_trust(context)
-        if protocols:
-            context.set_alpn_protocols(list(protocols))
-        return context
 
-
-@pytest.fixture
-def certificates(tmp_path: Path) -> Certificates:
+@pytest.fixture(name="certificates")
+def _certificates(tmp_path: Path) -> Certificates:
     return Certificates(tmp_path)
 
 

@@ -1,6 +1,7 @@
 """Mutated answers for the HTTP/1.1 transport's parser: nothing may escape it, and how the bytes are cut must not matter.
 
-`run(cases, seed)` is the entry. h11, which shares no code with it, is asked too: where both call an answer whole they must agree on it.
+`run(cases, seed)` and `AnswerTarget` are the entries. h11, which shares no code with it, is asked too: where both call an answer whole
+they must agree on it.
 """
 
 import random
@@ -10,6 +11,7 @@ import h11
 
 from gomodel_trio.upstream.h1_parser import AnswerParser
 from gomodel_trio.upstream.transport import Headers, TransportFault
+from support.http_fuzz import Finding
 
 SEEDS = [
     b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 12\r\n\r\n{"id": "ab"}',
@@ -122,6 +124,27 @@ def run(cases: int, seed: int) -> Report:
     for _ in range(cases):
         _try(mutate(chance.choice(SEEDS), chance), chance, report)
     return report
+
+
+class AnswerTarget:
+    """The same for `http_fuzz`, whose mutations come on top."""
+
+    corpus = SEEDS
+
+    def __init__(self) -> None:
+        self.whole = self.compared = 0
+
+    async def run(self, case: bytes, chance: random.Random) -> None:
+        """Read one answer whole and in pieces, and have h11 read it."""
+        report = Report(1)
+        _try(mutate(case, chance), chance, report)
+        if report.complaints:
+            raise Finding(report.complaints[0])
+        self.whole += report.whole
+        self.compared += report.compared
+
+    def check(self) -> None:
+        """Nothing gathers here."""
 
 
 def _try(answer: bytes, chance: random.Random, report: Report) -> None:

@@ -1,22 +1,46 @@
 """The gateway as a process of its own, the way an operator starts it, with a clean environment on a free port.
 
-`GOMODEL_TRIO_BINARY` names an executable to be tested in place of `python -m gomodel_trio`.
+`GOMODEL_TRIO_BINARY` names an executable to be tested in place of `python -m gomodel_trio`; `GOMODEL_TRIO_FRONT_DOOR` and
+`GOMODEL_TRIO_TRANSPORT` name the parts that every process is made of, where a test does not say it.
 """
 
 import contextlib
 import json
 import os
+import random
 import signal
+import socket
+import ssl
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
 from support import raw_http
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the gateway that there are two of: pytest's option and our variable that choose, and the gateway's setting."""
+
+    option: str
+    variable: str
+    setting: str
+    choices: tuple[str, ...]
+
+    def chosen(self) -> str | None:
+        """What is chosen; None: the gateway's default."""
+        return os.environ.get(self.variable)
+
+
+FRONT_DOOR = Part("--front-door", "GOMODEL_TRIO_FRONT_DOOR", "FRONT_DOOR", ("h1", "hypercorn"))
+TRANSPORT = Part("--transport", "GOMODEL_TRIO_TRANSPORT", "UPSTREAM_TRANSPORT", ("h1", "httpx"))
+PARTS = (FRONT_DOOR, TRANSPORT)
 
 
 class GatewayDidNotStart(Exception):
@@ -27,7 +51,8 @@ class GatewayProcess:
     """A running gateway, as a context manager.
 
     `variables` are its whole configuration besides HOST, PORT and what a process needs to run; `arguments` follow `serve`; `directory` is
-    where it runs (a `config.yaml` or `.env` there is read). `logs` are the JSON lines of its stdout so far; `stdout` and `stderr` hold all.
+    where it runs (a `config.yaml` or `.env` there is read). `client_tls` is what its clients trust, where it serves HTTPS. `logs` are the
+    JSON lines of its stdout so far; `stdout` and `stderr` hold all.
     """
 
     def __init__(
@@ -36,12 +61,15 @@ class GatewayProcess:
         *,
         directory: Path,
         arguments: Sequence[str] = (),
+        client_tls: ssl.SSLContext | None = None,
         start_timeout_s: float = 20.0,
         stop_timeout_s: float = 5.0,
     ) -> None:
-        self._variables = {"HOST": "127.0.0.1", "PORT": "0", **(variables or {})}
+        parts = {part.setting: chosen for part in PARTS if (chosen := part.chosen()) is not None}
+        self._variables = {"HOST": "127.0.0.1", "PORT": "0", **parts, **(variables or {})}
         self._directory = directory
         self._arguments = list(arguments)
+        self.client_tls = client_tls
         self._start_timeout_s = start_timeout_s
         self._stop_timeout_s = stop_timeout_s
         self._changed = threading.Condition()
@@ -50,6 +78,7 @@ class GatewayProcess:
         self.stdout: list[str] = []
         self.stderr: list[str] = []
         self.port = 0
+        self.http2_port: int | None = None
 
     def __enter__(self) -> Self:
         self._process = subprocess.Popen(
@@ -66,7 +95,8 @@ class GatewayProcess:
             assert pipe is not None
             threading.Thread(target=self._collect, args=(pipe, lines), daemon=True).start()
         try:
-            self.port = int(self.wait_for_log("listening", timeout_s=self._start_timeout_s)["port"])
+            listening = self.wait_for_log("listening", timeout_s=self._start_timeout_s)
+            self.port, self.http2_port = listening["port"], listening.get("http2_port")
         except BaseException as error:
             self._end()
             if isinstance(error, TimeoutError):
@@ -82,7 +112,7 @@ class GatewayProcess:
     @property
     def url(self) -> str:
         """The base URL, without a path."""
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://127.0.0.1:{self.port}" if self.client_tls is None else f"https://localhost:{self.port}"
 
     @property
     def pid(self) -> int:
@@ -96,7 +126,7 @@ class GatewayProcess:
 
     def exchange(self, method: str, target: str, **kwargs: Any) -> raw_http.Answer:
         """One request on a connection of its own (see `raw_http.exchange`)."""
-        return raw_http.exchange(self.port, method, target, **kwargs)
+        return raw_http.exchange(self.port, method, target, **{"tls": self.client_tls, **kwargs})
 
     def send_signal(self, number: signal.Signals) -> None:
         """Send any signal."""
@@ -189,6 +219,15 @@ def run_command(
         timeout=timeout_s,
         check=False,
     )
+
+
+def free_port() -> int:
+    """A port that nobody listens on, and that the system gives to nobody by itself."""
+    while True:
+        port = random.SystemRandom().randrange(20_000, 32_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def command() -> list[str]:

@@ -1,4 +1,4 @@
-"""HTTP/1.1 by hand on a blocking socket: sends any bytes, and tells exactly what came back and how it ended.
+"""HTTP/1.1 by hand on a blocking socket, plain or TLS: sends any bytes, and tells exactly what came back and how it ended.
 
 Independent of every HTTP library of the project, so that it cannot share a fault with them.
 """
@@ -6,6 +6,7 @@ Independent of every HTTP library of the project, so that it cannot share a faul
 import contextlib
 import json
 import socket
+import ssl
 import struct
 import time
 from dataclasses import dataclass, field
@@ -61,11 +62,24 @@ class ConnectionEnded(Exception):
 
 
 class Connection:
-    """One client connection; every read ends after `timeout_s` with TimeoutError."""
+    """One client connection; every read ends after `timeout_s` with TimeoutError. With `tls` the server must be `server_name`."""
 
-    def __init__(self, port: int, host: str = "127.0.0.1", *, timeout_s: float = 10.0) -> None:
-        self._socket = socket.create_connection((host, port), timeout=timeout_s)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    def __init__(
+        self,
+        port: int,
+        host: str = "127.0.0.1",
+        *,
+        timeout_s: float = 10.0,
+        tls: ssl.SSLContext | None = None,
+        server_name: str = "localhost",
+    ) -> None:
+        plain = socket.create_connection((host, port), timeout=timeout_s)
+        try:
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._socket = plain if tls is None else tls.wrap_socket(plain, server_hostname=server_name)
+        except BaseException:
+            plain.close()
+            raise
         self._host = f"{host}:{port}"
         self._buffer = bytearray()
         self._sent_at = time.monotonic()
@@ -200,7 +214,7 @@ class Connection:
     def _receive(self) -> bool:
         try:
             data = self._socket.recv(65536)
-        except ConnectionResetError:
+        except (ConnectionResetError, ssl.SSLEOFError):  # over TLS an end without close_notify is no end
             raise ConnectionEnded(bytes(self._buffer), was_reset=True) from None
         self._buffer += data
         return bool(data)
@@ -239,9 +253,10 @@ def exchange(
     headers: Headers | dict[str, str] | None = None,
     body: bytes | Any = None,
     timeout_s: float = 10.0,
+    tls: ssl.SSLContext | None = None,
 ) -> Answer:
     """One request on a connection of its own."""
-    with Connection(port, timeout_s=timeout_s) as connection:
+    with Connection(port, timeout_s=timeout_s, tls=tls) as connection:
         connection.request(method, target, headers=headers, body=body)
         return connection.read_answer()
 

@@ -8,6 +8,7 @@ import contextlib
 import itertools
 import json
 import socket
+import ssl
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -196,7 +197,7 @@ class Pool:
     ) -> raw_http.Connection:
         """Send one request on a connection of its own, which the caller closes."""
         self.request_ids.append(self.stage.next_request_id())
-        connection = raw_http.Connection(self.stage.gateway.port, timeout_s=timeout_s)
+        connection = raw_http.Connection(self.stage.gateway.port, timeout_s=timeout_s, tls=self.stage.gateway.client_tls)
         connection.request(
             "POST",
             self.path,
@@ -317,6 +318,7 @@ def open_stage(
     strategies: Sequence[str] = ("failover",),
     extra_providers: Mapping[str, Mapping[str, Any]] | None = None,
     configuration: Mapping[str, Any] | None = None,
+    client_tls: ssl.SSLContext | None = None,
 ) -> Iterator[Stage]:
     """Run a gateway with so many pools of these shapes (`ab`: over the legs a and b); afterwards nothing may be in flight.
 
@@ -333,7 +335,7 @@ def open_stage(
         for section, content in (configuration or {}).items():
             config[section] = config[section] + content if isinstance(content, list) else config.get(section, {}) | content
         (directory / "config.yaml").write_text(json.dumps(config), encoding="utf-8")
-        with GatewayProcess({"RETRY_MAX_RETRIES": "0", **(variables or {})}, directory=directory) as gateway:
+        with GatewayProcess({"RETRY_MAX_RETRIES": "0", **(variables or {})}, directory=directory, client_tls=client_tls) as gateway:
             stage = Stage(gateway, upstream, pools)
             yield stage
             if gateway.is_running():

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gomodel_trio import __version__, cli
-from gomodel_trio.errors import ConfigFault, ConfigurationError
+from gomodel_trio.errors import AddressUnavailable, ConfigFault, ConfigurationError
 
 BODY = b'{"model":"normal","messages":[{"role":"user","content":"think hard"}]}'
 
@@ -27,6 +27,7 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What `serve` was called with, in its place."""
     called: list[Any] = []
     monkeypatch.setattr(cli, "_serve", lambda options: called.append(options) or 0)
+    monkeypatch.setattr(cli, "_take_process", lambda *, is_serving: None)  # this process's signals are not the gateway's
     return called
 
 
@@ -44,6 +45,47 @@ def test_without_a_command_it_serves(commands: list[Any], arguments: list[str]) 
 def test_options_without_a_command_are_those_of_serve(commands: list[Any], before: list[str]) -> None:
     assert cli.main([*before, "--demo", "--config", "c.yaml", "--env-file", "e.env"]) == 0
     assert (commands[0].demo, commands[0].config, commands[0].env_file) == (True, Path("c.yaml"), Path("e.env"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "command"),
+    [
+        (["--env-file", "e.env", "check-config"], "check-config"),
+        (["--config", "c.yaml", "--demo", "check-config"], "check-config"),
+        (["--env-file=e.env", "serve", "--demo"], "serve"),
+        (["--config", "serve", "explain"], "explain"),
+        (["--config", "serve"], None),
+        (["--demo", "version", "--help"], "version"),
+    ],
+)
+def test_shared_options_may_come_before_the_command(arguments: list[str], command: str | None) -> None:
+    found = cli._command_first(arguments)
+    if command is None:
+        assert found == ["serve", *arguments]
+    else:
+        at = len(arguments) - 1 - arguments[::-1].index(command)
+        assert found == [command, *arguments[:at], *arguments[at + 1 :]]
+
+
+def test_options_before_the_command_are_heeded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "e.env").write_text("OPENAI_API_KEY=sk-your-key\nPORT=1234\n")
+    assert cli.main(["--env-file", "e.env", "check-config"]) == 0
+    assert "port 1234" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("fault", "head"),
+    [(AddressUnavailable, "The gateway cannot start:"), (ConfigurationError, "The configuration is wrong:")],
+)
+def test_an_address_that_cannot_be_had_is_no_wrong_configuration(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], fault: type[ConfigurationError], head: str
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise fault([ConfigFault("PORT", "port 1 is in use already")])
+
+    monkeypatch.setattr("gomodel_trio.service.run.Service.run", refuse)
+    assert cli.main(["serve", "--demo"]) == 2
+    assert capsys.readouterr().err.splitlines()[:2] == [head, "  PORT: port 1 is in use already"]
 
 
 def test_the_arguments_of_the_process_are_the_default(commands: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:

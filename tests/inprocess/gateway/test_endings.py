@@ -3,6 +3,7 @@
 import json
 import zlib
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import trio
@@ -11,16 +12,18 @@ import trio.testing
 from gomodel_trio.gateway.deployment import deploy
 from gomodel_trio.route.outcome import Cause, Outcome
 from gomodel_trio.state.commands import InFlightChanged, ReplacePolicy
-from gomodel_trio.upstream.transport import UpstreamRequest
+from gomodel_trio.upstream.transport import TransportError, TransportFault, UpstreamRequest
 from gomodel_trio.wire.dialect import Api
 from support.inprocess import (
     CHAT_EVENTS,
     FOREVER,
+    RESET,
     FakeRequest,
     FakeResponder,
     FakeResponse,
     FakeTransport,
     Inside,
+    Piece,
     Play,
     make_settings,
     open_gateway,
@@ -103,6 +106,38 @@ async def test_a_hang_up_in_a_slowed_stream_ends_the_attempt(autojump_clock: tri
         answer = await leave_after(inside, 3.0, request({"stream": True}))
         assert answer.body == CONTENT
         assert (await inside.inspect()).open_leases == 0
+
+
+USED = b'data: {"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2}}\n\n'
+AT_THE_END = {
+    "at the last event": ((CONTENT, FINISH, USED, DONE, FOREVER), 0.0),
+    "in the held part": ((CONTENT + FINISH + USED + DONE, FOREVER), 0.0),
+    "before an upstream that fails": ((CONTENT, FINISH, USED, DONE, 5.0, RESET), 0.0),
+    "of a slowed stream": ((CONTENT, FINISH, USED, DONE, FOREVER), 0.5),
+}
+
+
+@pytest.mark.parametrize(("pieces", "slowdown"), AT_THE_END.values(), ids=AT_THE_END)
+async def test_a_client_that_leaves_with_the_end_event_has_its_answer_though_the_upstream_stays_open(
+    autojump_clock: trio.testing.MockClock, pieces: tuple[Piece, ...], slowdown: float
+) -> None:
+    async with open_gateway(pool("a", "b", **({"slowdown": slowdown} if slowdown else {}))) as inside:
+        inside.transport.tell("a", streaming(*pieces))
+        answer = await leave_after(inside, 1.0, request({"stream": True}))
+        assert answer.body == CONTENT + FINISH + USED + DONE
+        (ended,) = await inside.attempts_ended()
+        assert (ended.target, ended.outcome) == ("a/m", Outcome.SUCCESS)
+        (line,) = inside.log.of("request")
+        assert (line["outcome"], line["status"], line["input_tokens"], line["output_tokens"]) == ("ok", 200, 3, 2)
+
+
+async def test_a_client_that_leaves_while_the_end_event_goes_out_has_left(autojump_clock: trio.testing.MockClock) -> None:
+    async with open_gateway(pool("a", "b")) as inside:
+        inside.transport.tell("a", streaming(CONTENT, FINISH + DONE, FOREVER))
+        await leave_after(inside, 3.0, request({"stream": True}), FakeResponder(write_s=2.0))
+        assert [fact.outcome for fact in await inside.attempts_ended()] == [Outcome.CLIENT]
+        (line,) = inside.log.of("request")
+        assert (line["outcome"], line["status"]) == ("client_cancelled", 499)
 
 
 @pytest.mark.parametrize(("seconds", "outcome", "cause"), [(29.0, Outcome.CLIENT, Cause.NONE), (31.0, Outcome.FAULT, Cause.SILENT)])
@@ -317,18 +352,39 @@ async def test_a_request_under_way_keeps_the_configuration_it_began_with(autojum
         assert (answer.status, inside.transport.calls) == (200, "ab")
 
 
-@pytest.mark.parametrize(("legs", "status"), [(("new",), 503), (("new", "a"), 200)])
-async def test_a_target_whose_provider_a_reload_brought_is_not_served_by_the_old_deployment(
-    autojump_clock: trio.testing.MockClock, legs: tuple[str, ...], status: int
-) -> None:
+async def test_a_target_whose_provider_is_not_there_at_all_is_unavailable(autojump_clock: trio.testing.MockClock) -> None:
     async with open_gateway(pool("a", "b")) as inside:
         sections = {"providers": {"new": {"type": "openai_compatible", "base_url": "http://new.test/v1"}}}
-        fresh = deploy(make_settings(pool(*legs), sections), inside.gateway.tools)
-        inside.actor.tell(ReplacePolicy(fresh.policy))
+        fresh = deploy(make_settings(pool("new"), sections), inside.gateway.tools)
+        inside.actor.tell(ReplacePolicy(fresh.policy))  # and not the deployment
         answer = await inside.ask()
-        assert (answer.status, inside.transport.calls) == (status, "a" if status == 200 else "")
-        if status == 503:
-            assert (answer.json()["error"]["code"], answer.header(b"retry-after")) == ("service_unavailable", "1")
+        assert (answer.status, inside.transport.calls) == (503, "")
+        assert (answer.json()["error"]["code"], answer.header(b"retry-after")) == ("service_unavailable", "1")
+
+
+@pytest.mark.parametrize("model", ["pool", "tiered"])
+@pytest.mark.parametrize("steps", range(12))
+async def test_a_reload_at_any_moment_of_the_decision_leaves_it_whole(
+    autojump_clock: trio.testing.MockClock, model: str, steps: int
+) -> None:
+    """The pool's provider is renamed: the request is served by the old one or the new one, as either configuration says."""
+
+    def sections(provider: str) -> dict[str, Any]:
+        entry = {"type": "openai_compatible", "base_url": f"http://{provider}.test/v1"}
+        routes = {"tiered": {"easy": f"{provider}/m", "hard": f"{provider}/m"}}
+        return {"providers": {provider: entry}, "smart_routing": {"routes": routes}}
+
+    async with open_gateway(pool("old"), sections("old")) as inside:
+        answer = FakeResponder()
+        fresh = deploy(make_settings(pool("new"), sections("new")), inside.gateway.tools)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(inside.handle, request({"model": model}), answer)
+            for _ in range(steps):
+                await trio.lowlevel.checkpoint()
+            inside.actor.tell(ReplacePolicy(fresh.policy))
+            inside.gateway.deployment = fresh
+        assert answer.status == 200
+        assert inside.transport.calls in ("old", "new")
 
 
 # ---- a part of ours fails -------------------------------------------------------------------------------------------
@@ -369,3 +425,30 @@ async def test_a_fault_of_ours_within_an_answer_cuts_it(autojump_clock: trio.tes
         answer = await inside.handle(request({"model": "a/m", "stream": True}), BrokenResponder())
         assert (answer.status, answer.ending) == (200, "aborted")
         assert len(inside.log.of("internal_error")) == 1
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+async def test_what_the_gateway_has_run_out_of_neither_cools_a_target_nor_goes_on_to_the_next(
+    is_stream: bool, autojump_clock: trio.testing.MockClock
+) -> None:
+    exhausted = Play(fault=TransportError(TransportFault.LOCAL, "The gateway has no files left."))
+    async with open_gateway({**pool("a", "b"), "RETRY_MAX_RETRIES": "3"}) as inside:
+        for _ in range(4):
+            inside.transport.tell("a", exhausted)
+            answer = await inside.ask({"model": "pool", "stream": is_stream})
+            assert (answer.status, dict(answer.headers)[b"retry-after"]) == (503, b"1")
+        assert inside.transport.calls == "aaaa"
+        assert {ended.outcome for ended in await inside.attempts_ended()} == {Outcome.CLIENT}
+        assert (await inside.ask({"model": "pool"})).status == 200
+        assert inside.transport.calls == "aaaaa"
+
+
+@pytest.mark.parametrize(("method", "path"), [("POST", "/v1/chat/completions"), ("POST", "/p/a/files"), ("HEAD", "/p/a/files")])
+@pytest.mark.parametrize(("status", "told"), [(404, 404), (599, 599), (600, 502), (999, 502)])
+async def test_a_status_that_no_client_knows_is_told_as_502(
+    method: str, path: str, status: int, told: int, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with open_gateway() as inside:
+        inside.transport.tell("a", refusing(status, message="their words"))
+        answer = await inside.handle(FakeRequest(method, path, body=b'{"model":"a/m","messages":[]}'))
+        assert answer.status == told

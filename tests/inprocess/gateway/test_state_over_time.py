@@ -137,6 +137,22 @@ async def test_all_cooling_asks_one_target_and_tells_the_least_wait(autojump_clo
         assert (second.status, second.header(b"retry-after"), inside.transport.calls) == (429, "100", "aba")
 
 
+@pytest.mark.parametrize("model", ["a/m", "pool"])
+async def test_a_429_that_names_no_time_is_told_with_the_least_cooldown(autojump_clock: trio.testing.MockClock, model: str) -> None:
+    async with open_gateway({**pool("b", "a"), "RETRY_MAX_RETRIES": "0"}) as inside:
+        inside.transport.always("a", refusing(429))
+        inside.transport.always("b", refusing(429, retry_after="100"))
+        answer = await inside.ask({"model": model, "messages": []})
+        assert (answer.status, answer.header(b"retry-after")) == (429, "30")
+
+
+async def test_a_429_of_a_target_that_is_never_benched_names_no_time(autojump_clock: trio.testing.MockClock) -> None:
+    async with open_gateway({"CIRCUIT_BREAKER_ENABLED": "false"}) as inside:
+        inside.transport.always("a", refusing(429))
+        answer = await inside.ask({"model": "a/m", "messages": []})
+        assert (answer.status, answer.header(b"retry-after")) == (429, None)
+
+
 async def test_on_probation_one_attempt_runs_at_a_time(autojump_clock: trio.testing.MockClock) -> None:
     async with open_gateway(pool("a", "b")) as inside:
         inside.transport.tell("a", refusing(429))

@@ -1,16 +1,18 @@
 """Relaying an open answer, in virtual time (behaviour.md §6, streams)."""
 
-from collections.abc import Sequence
+import gzip
+from collections.abc import Iterator, Sequence
 
 import pytest
 import trio
 import trio.testing
 
+from gomodel_trio.gateway import stream_out
 from gomodel_trio.gateway.record import RequestRecord
 from gomodel_trio.gateway.stream_out import Limits, Relay, RelayEnd
 from gomodel_trio.route.outcome import Cause, Outcome
 from gomodel_trio.upstream.attempt import Failure, Opened, Question
-from gomodel_trio.upstream.decoding import Identity
+from gomodel_trio.upstream.decoding import Decoder, Identity, Inflate
 from gomodel_trio.upstream.transport import Headers, TransportError, TransportFault
 from gomodel_trio.wire.dialect import Api
 from gomodel_trio.wire.observe import observer_for
@@ -94,17 +96,19 @@ async def relay(
     idle_s: float = 300.0,
     commits_unseen: bool = True,
     write_s: float = 0.0,
+    decoder: Decoder | None = None,
+    is_event_stream: bool = True,
 ) -> tuple[Failure | RelayEnd, Client, list[float]]:
     client = Client(write_s)
     content_at: list[float] = []
     start_s = trio.current_time()
     relayed = Relay(
-        Opened(FakeResponse(pieces), is_event_stream=True),
+        Opened(FakeResponse(pieces), is_event_stream),
         client,
         (200, [(b"x", b"y")]),
         question=Question(api, "m", b"{}"),
-        observer=observer_for(api),
-        decoder=Identity(),
+        observer=observer_for(api) if is_event_stream else None,
+        decoder=decoder if decoder is not None else Identity(),
         limits=Limits(first_content_at_s=start_s + first_content_s, idle_s=idle_s, commits_unseen=commits_unseen),
         record=RequestRecord("r", "POST", "/", 0.0),
         on_content=lambda: content_at.append(trio.current_time() - start_s),
@@ -224,6 +228,13 @@ async def test_a_silent_stream_stalls_after_the_idle_limit_though_comments_come(
     assert client.body.count(COMMENT) in (2, 3)
 
 
+async def test_an_upstream_that_stays_open_behind_the_end_is_ended_for_at_the_idle_limit(autojump_clock: trio.testing.MockClock) -> None:
+    end, client, _ = await relay([CONTENT, FINISH, DONE, 1000.0], idle_s=30.0)
+    assert end == RelayEnd(Outcome.SUCCESS)
+    assert (client.body, client.end_state) == (CONTENT + FINISH + DONE, "ended")
+    assert trio.current_time() - client.start_s == pytest.approx(30.0)
+
+
 async def test_events_keep_a_slow_stream_alive(autojump_clock: trio.testing.MockClock) -> None:
     end, _, _ = await relay([CONTENT, *[25.0, CONTENT] * 10, FINISH], idle_s=30.0)
     assert end == RelayEnd(Outcome.SUCCESS)
@@ -240,3 +251,59 @@ async def test_malformed_events_pass_untouched(autojump_clock: trio.testing.Mock
     end, client, _ = await relay([CONTENT, broken, FINISH, DONE])
     assert end == RelayEnd(Outcome.SUCCESS)
     assert client.body == CONTENT + broken + FINISH + DONE
+
+
+# ---- too much -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("start", [b"", CONTENT], ids=["before content", "behind content"])
+@pytest.mark.parametrize("is_cut", [False, True])
+async def test_a_stream_that_inflates_absurdly_goes_on_unseen_and_lets_others_run(
+    start: bytes, is_cut: bool, autojump_clock: trio.testing.MockClock
+) -> None:
+    bomb, turns = gzip.compress(start + b"\n" * 30_000_000), 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            await trio.lowlevel.checkpoint()
+            turns += 1
+
+    pieces: list[Piece] = [bomb, b"more", *([RESET] if is_cut else [])]
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(other)
+        end, client, content_at = await relay(pieces, decoder=Inflate(is_gzip=True))
+        nursery.cancel_scope.cancel()
+    assert client.body == bomb + b"more"
+    assert len(content_at) == 1
+    assert turns >= 20
+    if is_cut:
+        assert end == RelayEnd(Outcome.FAULT, Cause.TRUNCATED, "stream_incomplete")
+    else:
+        assert end == RelayEnd(Outcome.SUCCESS)
+    assert client.end_state == ("aborted" if is_cut else "ended")
+
+
+async def test_an_error_that_comes_to_light_while_it_is_being_committed_is_no_failure(autojump_clock: trio.testing.MockClock) -> None:
+    chunk = gzip.compress(COMMENT + b"".join(b": %d\n\n" % number for number in range(40_000)) + ERROR)
+
+    class Slow:
+        is_given_up = False
+
+        def pieces(self, coded: bytes) -> Iterator[bytes]:
+            for piece in Inflate(is_gzip=True).pieces(coded):
+                autojump_clock.jump(3.0)
+                yield piece
+
+    end, client, _ = await relay([chunk], decoder=Slow())
+    assert isinstance(end, RelayEnd)
+    assert (end.outcome, client.body, client.end_state) == (Outcome.FAULT, chunk, "ended")
+
+
+async def test_an_answer_without_end_that_is_no_stream_is_given_up(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream_out, "MAX_ANSWER_BYTES", 2500)
+    end, client, _ = await relay([b"x" * 1000] * 10, is_event_stream=False)
+    assert end == RelayEnd(Outcome.FAULT, Cause.TRUNCATED, "answer_too_large")
+    assert (len(client.body), client.end_state) == (3000, "aborted")

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support import fuzz_client
+from support.http_fuzz import fuzz
 
 BODY = b"\xe5\x8c\x97 data: 1\r\n\r\n0\r\n\r\nHTTP/1.1 200 OK\r\n\r\n"
 FRAMINGS = {
@@ -63,3 +64,9 @@ def test_any_bytes_end_in_an_answer_or_a_fault(one: bytes, other: bytes) -> None
 @given(st.integers())
 def test_mutated_answers_are_read_alike_however_they_are_cut_and_as_h11_reads_them(seed: int) -> None:
     assert fuzz_client.run(20, seed).complaints == []
+
+
+async def test_answers_mutated_further_are_read_alike_too() -> None:
+    target = fuzz_client.AnswerTarget()
+    await fuzz(target, cases=3000, seed=1)
+    assert target.compared > 300

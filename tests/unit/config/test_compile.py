@@ -94,7 +94,8 @@ def test_the_configuration_is_described_without_secrets() -> None:
         "virtual model f: failover over openai/a",
         "alias chat: easy v, hard openai/b",
         "smart routing: on, hard from 4 points, no pins",
-        "adaptive routing: on, objective balanced, cooldowns 30s to 5m",
+        "adaptive routing: not in this version (acts as round_robin)",
+        "cooldowns: 30s to 5m",
         "timeouts: connect 10s, headers 10m, first event off, stream idle off, request 10m",
     ]
 

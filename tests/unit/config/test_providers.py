@@ -249,7 +249,7 @@ def test_secret_files_must_be_readable_and_hold_something(tmp_path: Path) -> Non
     }
     assert faults(environ, tmp_path) == [
         "MISTRAL_API_KEY: '${env:NOT_THERE}': the variable is not set",
-        f"OPENAI_API_KEY_FILE: cannot read '{tmp_path}/none': No such file or directory",
+        "OPENAI_API_KEY_FILE: cannot read the file it names: No such file or directory",
         f"GROQ_API_KEY_FILE: '{tmp_path}/empty' is empty",
         f"XAI_API_KEY_FILE: '{tmp_path}/binary' is not UTF-8",
     ]

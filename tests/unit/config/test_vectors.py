@@ -126,7 +126,15 @@ def test_base_urls(case: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("case", cases("own_listener"))
 def test_own_listener(case: dict[str, Any]) -> None:
-    assert is_own_listener(case["url"], case["host"], case["port"]) is case["is_own"]
+    assert is_own_listener(case["url"], case["host"], [case["port"], case.get("http2_port", 0)]) is case["is_own"]
+
+
+@pytest.mark.parametrize("spelling", ["gw-1.example.com", "GW-1", "gw-1.local", "gw-1.example.com."])
+def test_own_listener_by_the_machines_name(spelling: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("socket.gethostname", lambda: "gw-1.Example.com")
+    assert is_own_listener(f"http://{spelling}:8080/v1", "", [8080])
+    assert not is_own_listener(f"http://{spelling}:8080/v1", "127.0.0.1", [8080])
+    assert not is_own_listener("http://gw-2.example.com:8080/v1", "", [8080])
 
 
 @pytest.mark.parametrize("case", cases("references"))

@@ -5,9 +5,12 @@ from typing import Any
 
 import pytest
 
+from gomodel_trio.config.secret import Secret
+from gomodel_trio.config.settings import ProviderSettings
 from gomodel_trio.errors import BodyTooLarge, ClientFault, GatewayError, MethodNotAllowed, Unauthenticated, Unavailable
 from gomodel_trio.gateway.answers import Answer, header_value, of_error, of_failure, own_headers
 from gomodel_trio.gateway.record import AttemptRecord, RequestRecord, TierRevision
+from gomodel_trio.gateway.redaction import Redactor
 from gomodel_trio.route.names import TargetId, Tier
 from gomodel_trio.route.outcome import Classification, Outcome
 from gomodel_trio.upstream.attempt import Failure
@@ -130,9 +133,41 @@ def test_any_other_error_is_told_in_the_callers_dialect(body: bytes) -> None:
 
 
 def test_the_words_are_the_upstreams_where_there_are_any() -> None:
-    assert told(answer_of(failure(500, b"<html><title>Bad day</title></html>")))["error"]["message"] == "Bad day"
+    assert told(answer_of(failure(500, b'{"detail":"Bad day"}')))["error"]["message"] == "Bad day"
     assert told(answer_of(failure(500, b"", message="judged")))["error"]["message"] == "judged"
     assert told(answer_of(failure(504)))["error"] == {"message": "our words", "type": "api_error", "param": None, "code": "upstream_error"}
+
+
+@pytest.mark.parametrize("dialect", Dialect)
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"Traceback (most recent call last):\n  File x",
+        b"<html><title>Traceback</title></html>",
+        b'"theirs"',
+        b'{"error":"cut off',
+        b'{"detail":"Traceback (most recent call last): theirs"}',
+    ],
+)
+def test_what_was_not_made_for_clients_is_told_in_our_words(dialect: Dialect, body: bytes) -> None:
+    answer = answer_of(failure(500, body, message="Traceback (most recent call last): judged"), dialect)
+    assert told(answer)["error"]["message"] == "our words"
+
+
+@pytest.mark.parametrize("dialect", Dialect)
+@pytest.mark.parametrize(
+    "body",
+    [OPENAI_BODY.replace(b"theirs", b"sk-secret-1 http://up.test:1/v1"), b'{"type":"error","error":{"type":"t","message":"sk-secret-1"}}'],
+)
+def test_secrets_and_addresses_are_taken_out_of_what_an_upstream_says(dialect: Dialect, body: bytes) -> None:
+    provider = ProviderSettings(
+        name="acme", type="openai", dialect=OPENAI, base_url="http://up.test:1/v1", api_keys=(Secret("sk-secret-1"),)
+    )
+    found = failure(422, body, headers=[(b"x-debug", b"up.test:1"), (b"x-trace", b"t")])
+    answer = of_failure(found, dialect, "acme", request_id="r", retry_after_s=None, redactor=Redactor(None, provider))
+    assert b"[REDACTED]" in answer.body
+    assert not [secret for secret in (b"sk-secret", b"up.test") if secret in answer.body]
+    assert answer.headers == [JSON, (b"x-trace", b"t"), NO_RETRY]
 
 
 def test_headers_of_a_refusal_pass_but_for_those_that_the_answer_gives_itself() -> None:

@@ -144,3 +144,70 @@ def test_what_an_upstreams_connection_header_names_stays_here() -> None:
     assert for_client([(b"connection", b"X-Hop, close"), (b"x-hop", b"1"), (b"proxy-status", b"x"), (b"x-kept", b"1")]) == [
         (b"x-kept", b"1")
     ]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        b"x-accesstoken", b"x-authtoken", b"authorization2", b"x-userauth", b"x-pat", b"x-csrftoken", b"x-xsrf-token", b"phpsessid",
+        b"x-ms-client-principal", b"x-api-key-2", b"x_api_key", b"x-goog-iam-authorization-token", b"x-secretkey",
+    ],
+)  # fmt: skip
+def test_credentials_are_known_however_their_names_are_run_together(name: bytes) -> None:
+    assert is_credential(name)
+    assert for_upstream([(name, b"canary")]) == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        b"x_forwarded_for", b"x_real_ip", b"x_gomodel_tier", b"content_length", b"transfer_encoding", b"x-forwarded", b"x-original-url",
+        b"x-rewrite-url", b"x-original-host", b"x-http-method-override", b"x-method-override", b"fastly-client-ip", b"x-azure-clientip",
+        b"x-envoy-external-address", b"x-cluster-client-ip", b"cf-access-authenticated-user-email", b"x-forwarded-" + b"x" * 500,
+    ],
+)  # fmt: skip
+def test_whatever_tells_of_the_way_to_the_gateway_stays_here(name: bytes) -> None:
+    assert for_upstream([(name, b"canary")]) == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        b"session_id",
+        b"idempotency_key",
+        b"x-author",
+        b"x-pattern",
+        b"x-path",
+        b"x-keyword",
+        b"authority-info",
+        b"x-stainless-os",
+        b"y" * 500,
+    ],
+)
+def test_names_that_only_look_alike_pass(name: bytes) -> None:
+    assert for_upstream([(name, b"v")]) == [(name, b"v")]
+
+
+@pytest.mark.parametrize("name", [b"accessToken", b"authToken", b"apikey2", b"sessionToken", b"APIKey", b"api_key_2", b"X-Amz-Signature"])
+def test_a_credential_in_a_query_is_known_in_camel_case_and_numbered(name: bytes) -> None:
+    assert query_for_upstream(b"a=1&" + name + b"=C") == b"a=1"
+
+
+def test_a_query_may_speak_of_tokens_and_sessions() -> None:
+    query = b"max_tokens=1&maxTokens=2&sessionId=3&token_count=4&api-version=5"
+    assert query_for_upstream(query) == query
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        b"x-accel-redirect", b"x_accel_redirect", b"x-sendfile", b"x-reproxy-url", b"clear-site-data", b"refresh",
+        b"service-worker-allowed",
+        b"access-control-allow-origin", b"public-key-pins", b"x-accel-" + b"x" * 500,
+    ],
+)  # fmt: skip
+def test_an_upstreams_orders_to_proxies_and_browsers_stay_here(name: bytes) -> None:
+    assert for_client([(name, b"/internal"), (b"x-accel-buffering", b"no"), (b"link", b"<a>")]) == [
+        (b"x-accel-buffering", b"no"),
+        (b"link", b"<a>"),
+    ]

@@ -53,7 +53,7 @@ def test_all_of_a_decision() -> None:
         "provider": None,
         "virtual_model": "pool",
         "strategy": "failover",
-        "candidates": ["a/m", "b/m", "x/m"],
+        "candidates": ["a/m", "b/m"],
         "target": "a/m",
         "reason": "failover",
         "then": ["b/m"],

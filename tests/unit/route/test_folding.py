@@ -2,6 +2,7 @@
 
 import pytest
 
+from gomodel_trio.route import folding
 from gomodel_trio.route.folding import fold
 
 
@@ -33,3 +34,10 @@ def test_long_text_is_folded_in_pieces_that_cut_no_cluster() -> None:
 
 def test_a_run_of_marks_without_end_is_cut_all_the_same() -> None:
     assert len(fold("a" + "\u0315\u0300" * 1000)) == 2000
+
+
+def test_text_of_nothing_but_compatibility_forms_is_normalised_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folding, "_MOST_ABNORMAL", 512)
+    assert folding.fold("\ufb01" * 511) == "fi" * 511
+    assert folding.fold("\u3300" * 1024).count("\u3300") == 512
+    assert folding.fold(("é" * 256) * 9 + "\u3300") == "é" * 2304 + "アパート"

@@ -63,3 +63,14 @@ def test_a_name_goes_by_provider_then_type_then_list(name: str, expect: str | No
 )
 def test_with_a_provider_the_model_may_be_anything(name: str, at: str, expect: str | None) -> None:
     assert resolve_concrete(PROVIDERS, name, at) == expect
+
+
+def test_a_bare_name_goes_to_who_speaks_the_dialect() -> None:
+    providers = {
+        "down": Provider("down", "anthropic", Dialect.ANTHROPIC, False, ("m",)),
+        "one": Provider("one", "openai", Dialect.OPENAI, True, ("m", "only")),
+        "two": Provider("two", "anthropic", Dialect.ANTHROPIC, True, ("m",)),
+    }
+    found = [resolve_concrete(providers, "m", dialect=dialect) for dialect in (None, Dialect.OPENAI, Dialect.ANTHROPIC)]
+    assert found == ["one/m", "one/m", "two/m"]
+    assert resolve_concrete(providers, "only", dialect=Dialect.ANTHROPIC) == "one/only"

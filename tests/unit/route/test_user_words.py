@@ -1,6 +1,7 @@
 """The user's own words."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,25 @@ def test_words_around_a_cut_are_not_neighbours() -> None:
     assert own_words("think<system-reminder></system-reminder>hard") == "think\0hard"
 
 
-def test_after_the_most_blocks_the_rest_counts_as_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(user_words, "_MOST_CUTS", 3)
+def test_after_the_most_looks_the_rest_counts_as_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(user_words, "_MOST_LOOKS", 6)
     assert own_words("``a`` own " * 3) == "\n\0 own \0 own \0"
+
+
+@pytest.mark.parametrize(
+    "shape", ["`\n\n", "` ` ` \n\n", "` ``\n\n``` ````\n\n", "".join("`" * n + " " for n in range(1, 33)) + ("`" * 40 + " ") * 99]
+)
+def test_marks_without_number_are_looked_at_a_bounded_number_of_times(shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = 0
+
+    class Counting:
+        def match(self, text: str, start: int) -> re.Match[str] | None:
+            nonlocal looks
+            looks += 1
+            return backticks.match(text, start)
+
+    backticks = user_words._BACKTICKS
+    monkeypatch.setattr(user_words, "_MOST_LOOKS", 50)
+    monkeypatch.setattr(user_words, "_BACKTICKS", Counting())
+    own_words(shape * 20)
+    assert looks <= 100

@@ -169,3 +169,52 @@ def test_the_log_on_stdout_is_text_only_on_a_terminal_or_by_wish(
 ) -> None:
     open_log(LogSettings(level="info", format=chosen), {}).info("started", port=8080)
     assert capfdbinary.readouterr().out.startswith(start)
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+@pytest.mark.parametrize("secret", ["master-key-1", 'with "quotes" and \\', "schl\u00fcssel"])
+def test_configured_secrets_are_in_no_line_whoever_put_them_there(as_text: bool, secret: str) -> None:
+    lines = Lines(as_text=as_text)
+    lines.log.keep_secret([secret])
+    fields = {"session": secret, "path": f"/v1/models/{secret}", "listed": [{"a": secret}]}
+    lines.log.line("request", dict(fields))
+    lines.log.error("x", exc_info=ValueError(secret), **fields)
+    said = b"".join(lines.written).decode()
+    assert secret not in said
+    assert json.dumps(secret)[1:-1] not in said
+    assert said.count("[REDACTED]") == 7
+
+
+def test_the_quick_line_says_what_is_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = Lines()
+    lines.log.keep_secret(["master-key-1", "master-key-12"])
+    lines.log.line("request", {"session": "a master-key-12 b", "path": "/v1"})
+    assert (lines.last["session"], lines.last["path"]) == ("a [REDACTED] b", "/v1")
+    lines.log.keep_secret([])
+    lines.log.line("request", {"session": "master-key-1"})
+    assert lines.last["session"] == "master-key-1"
+
+
+def test_level_and_form_can_change() -> None:
+    lines = Lines()
+    lines.log.debug("x")
+    lines.log.set_manner(level="debug", as_text=True)
+    lines.log.debug("y")
+    assert lines.written == [b"2026-09-21T14:13:20.250Z DEBUG   y\n"]
+
+
+def test_a_log_on_a_pipe_tells_what_it_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gomodel_trio.service.log_pipe.LogPipe.__init__.__kwdefaults__", {"backlog_bytes": 300_000})
+    reading, writing = os.pipe()
+    log = Log(print)
+    log.open_on(writing)
+    for _ in range(1000):
+        log.info("x", filler="y" * 1000)
+    got = b""
+    while b"log_lines_dropped" not in got or not got.endswith(b"\n"):
+        got += os.read(reading, 1 << 20)
+    *lines, last = [json.loads(line) for line in got.splitlines()]
+    assert (last["event"], last["count"]) == ("log_lines_dropped", 1000 - len(lines))
+    log.close()
+    os.close(reading)
+    os.close(writing)

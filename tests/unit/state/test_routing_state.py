@@ -253,7 +253,7 @@ def test_a_provider_that_comes_back_finds_no_old_health() -> None:
 def test_cursors_of_models_that_are_gone_are_forgotten() -> None:
     run = Run(Policy(providers={"a": Provider("a", "openai", Dialect.OPENAI, True, ("m",), key_count=2)}, virtual_models={}))
     run.ask(0)
-    run.state.turns["gone"] = 7
+    run.state.turns["gone", None] = 7
     assert run.state.key_turns == {"a": 1}
     run.send(1, ReplacePolicy(policy(providers="b")))
     assert (run.state.turns, run.state.key_turns) == ({}, {})
@@ -286,6 +286,30 @@ def test_an_inspection_shows_every_declared_target_and_the_sizes() -> None:
         tier_pins=1,
         target_pins=1,
     )
+
+
+def test_an_invented_name_is_forgotten_one_longest_cooldown_after_its_own() -> None:
+    run = Run()
+    run.end(0, run.ask(0, "a/invented"), Outcome.NOT_FOUND)
+    run.end(0, run.ask(0), Outcome.NOT_FOUND)
+    assert run.send(1, Expire()) == NextExpiry(300)
+    assert run.send(300, Expire()) == NextExpiry(600)
+    assert set(run.state.targets) == {A, "a/invented"}
+    assert run.send(600, Expire()) == NextExpiry(None)
+    assert set(run.state.targets) == {A}
+
+
+@pytest.mark.parametrize("is_expired", [False, True])
+def test_whether_it_was_freed_before_does_not_tell_on_what_comes_next(is_expired: bool) -> None:
+    run = Run()
+    run.end(0, run.ask(0, "a/invented"), Outcome.RATE)
+    running = run.ask(329, "a/invented")
+    if is_expired:
+        run.send(335, Expire())
+    assert run.end(336, running, Outcome.RATE)[-1] == CooldownStarted(TargetId("a/invented"), Outcome.RATE, 396, 60)
+    if is_expired:
+        run.send(700, Expire())
+    assert run.end(700, run.ask(700, "a/invented"), Outcome.RATE)[-1] == CooldownStarted(TargetId("a/invented"), Outcome.RATE, 730, 30)
 
 
 def test_names_that_clients_invent_leave_nothing_behind() -> None:

@@ -61,6 +61,6 @@ def test_an_unproven_target_with_a_newer_attempt_counts_as_cooling() -> None:
 def test_two_equal_states_are_equal() -> None:
     one, two = RoutingState(Policy()), RoutingState(Policy())
     assert one == two
-    two.turns["v"] = 1
+    two.turns["v", None] = 1
     assert one != two
     assert one != 3

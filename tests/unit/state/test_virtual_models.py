@@ -31,7 +31,18 @@ def model_of(source: str, spec: dict[str, Any]) -> VirtualModel:
 def policy_of(case: dict[str, Any]) -> Policy:
     keys = case.get("keys", {})
     return Policy(
-        providers={name: Provider(name, "openai", Dialect.OPENAI, True, ("m",), keys.get(name, 1)) for name in "abcd"},
+        providers={
+            name: Provider(
+                name,
+                "openai",
+                Dialect.ANTHROPIC if name in case.get("anthropic", ()) else Dialect.OPENAI,
+                True,
+                ("m",),
+                keys.get(name, 1),
+                other_dialects=frozenset(Dialect) if name in case.get("both_dialects", ()) else frozenset(),
+            )
+            for name in "abcd"
+        },
         virtual_models={source: model_of(source, spec) for source, spec in case["models"].items()},
         adaptive=AdaptiveRouting(enabled=case.get("adaptive_enabled", True)),
         is_health_enabled=case.get("health", True),
@@ -80,6 +91,7 @@ class Run:
             provider=event.get("provider"),
             tried=tuple(TargetId(target) for target in event.get("tried", ())),
             again=event.get("again"),
+            dialect=Dialect(event["dialect"]) if "dialect" in event else None,
         )
         foretold = self.send(Preview(decide))
         reply = self.send(decide)

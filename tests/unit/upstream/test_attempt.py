@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import random
 
 import pytest
 import trio
@@ -68,6 +69,7 @@ def test_the_first_value_of_a_header() -> None:
         (TransportFault.RESET, 502, Cause.NETWORK, True),
         (TransportFault.SHORT_BODY, 502, Cause.TRUNCATED, True),
         (TransportFault.PROTOCOL, 502, Cause.NETWORK, True),
+        (TransportFault.LOOP, 502, Cause.NETWORK, False),
     ],
 )
 def test_a_failure_below_http_is_the_targets_fault(fault: TransportFault, status: int, cause: Cause, is_retryable: bool) -> None:
@@ -81,6 +83,39 @@ def test_a_failure_below_http_is_the_targets_fault(fault: TransportFault, status
         is_retryable,
     )
     assert (failure.has_answer, "internal" in failure.detail) == (False, False)
+
+
+def test_what_the_gateway_has_run_out_of_is_not_the_targets_fault() -> None:
+    failure = failure_of_transport(TransportError(TransportFault.LOCAL, "The gateway has no files."))
+    judged = failure.classification
+    assert (failure.status, failure.detail, judged.outcome, judged.cause) == (503, "The gateway has no files.", Outcome.CLIENT, Cause.NONE)
+    assert (judged.is_failover, judged.is_retryable, judged.retry_after_s) == (False, False, 1.0)
+
+
+@pytest.mark.parametrize(("status", "told"), [(302, 502), (399, 502), (400, 400), (599, 599), (600, 502), (999, 502)])
+async def test_a_status_that_is_neither_answer_nor_error_is_told_as_502(status: int, told: int) -> None:
+    got, _, _ = await attempt(Play(status=status, pieces=(b"{}",)))
+    assert isinstance(got, Failure)
+    assert (got.status, got.classification.is_failover) == (told, told == 502 or status >= 500)
+
+
+@pytest.mark.parametrize("size", [2_000_000, 30_000_000])
+async def test_a_whole_answer_that_inflates_absurdly_is_handed_on_unread(size: int) -> None:
+    body = gzip.compress(b"[" * size)
+    got, _, _ = await attempt(Play(headers=(JSON, (b"content-encoding", b"gzip")), pieces=(body,)))
+    assert isinstance(got, Whole)
+    assert (got.body, got.usage) == (body, None)
+
+
+@pytest.mark.parametrize("coding", ["identity", "gzip"])
+async def test_a_long_answer_is_read_all_the_same(coding: str) -> None:
+    text = random.Random(1).randbytes(1_000_000).hex().encode()
+    plain = CHAT_BODY[:-1] + b',"x":"' + text + b'"}'
+    body = gzip.compress(plain) if coding == "gzip" else plain
+    got, _, _ = await attempt(Play(headers=(JSON, (b"content-encoding", coding.encode())), pieces=(body,)))
+    assert isinstance(got, Whole)
+    assert got.usage is not None
+    assert got.usage.input_tokens == 3
 
 
 def test_a_timeout_of_ours_is_told_as_the_targets() -> None:

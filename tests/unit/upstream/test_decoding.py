@@ -5,7 +5,8 @@ import zlib
 
 import pytest
 
-from gomodel_trio.upstream.decoding import decoder_for, inflate_whole
+from gomodel_trio.upstream import decoding
+from gomodel_trio.upstream.decoding import RATIO_FREE_BYTES, STEP_BYTES, Inflate, decoder_for, inflate_whole
 
 TEXT = b"data: hello\n\n" * 50
 
@@ -23,14 +24,70 @@ def test_any_splitting_of_a_coded_answer_decodes_to_the_same_bytes(coding: str |
     for size in (1, 7, len(body)):
         decoder = decoder_for(coding)
         assert decoder is not None
-        assert b"".join(decoder.feed(body[at : at + size]) for at in range(0, len(body), size)) == TEXT
+        assert b"".join(piece for at in range(0, len(body), size) for piece in decoder.pieces(body[at : at + size])) == TEXT
 
 
 def test_a_damaged_body_gives_nothing_and_does_not_raise() -> None:
     decoder = decoder_for("gzip")
     assert decoder is not None
-    assert decoder.feed(b"no gzip at all") == b""
-    assert decoder.feed(b"more") == b""
+    assert list(decoder.pieces(b"no gzip at all")) == []
+    assert list(decoder.pieces(b"more")) == []
+    assert not decoder.is_given_up
+
+
+def test_a_body_of_several_members_is_read_as_one() -> None:
+    body = gzip.compress(TEXT) + gzip.compress(b"") + gzip.compress(b"end")
+    for size in (1, 5, len(body)):
+        decoder = Inflate(is_gzip=True)
+        assert b"".join(piece for at in range(0, len(body), size) for piece in decoder.pieces(body[at : at + size])) == TEXT + b"end"
+
+
+@pytest.mark.parametrize(("coding", "body"), [("gzip", gzip.compress(TEXT)), ("deflate", zlib.compress(TEXT))])
+def test_what_follows_behind_the_end_is_neither_read_nor_kept(coding: str, body: bytes) -> None:
+    decoder = decoder_for(coding)
+    assert isinstance(decoder, Inflate)
+    assert b"".join(decoder.pieces(body + b"tail")) == TEXT
+    for _ in range(100):
+        assert list(decoder.pieces(b"x" * 65_536)) == []
+    assert decoder._machine is None
+    assert len(decoder._head) <= 1
+    assert not decoder.is_given_up
+
+
+def test_a_long_answer_comes_in_steps_that_each_cost_little() -> None:
+    text = b"".join(b"data: %d\n\n" % (number * 7919 % 1_000_003) for number in range(100_000))
+    pieces = list(Inflate(is_gzip=True).pieces(gzip.compress(text)))
+    assert b"".join(pieces) == text
+    assert max(map(len, pieces)) <= STEP_BYTES
+
+
+def test_a_bomb_is_given_up_beyond_the_ratio() -> None:
+    decoder = Inflate(is_gzip=True)
+    total = sum(map(len, decoder.pieces(gzip.compress(b"\n" * 20_000_000))))
+    assert decoder.is_given_up
+    assert RATIO_FREE_BYTES < total < 200 * 16_384 + 2 * STEP_BYTES
+    assert list(decoder.pieces(b"more")) == []
+
+
+def test_a_short_answer_may_shrink_as_much_as_it_likes() -> None:
+    decoder = Inflate(is_gzip=True)
+    assert sum(map(len, decoder.pieces(gzip.compress(b"\n" * RATIO_FREE_BYTES)))) == RATIO_FREE_BYTES
+    assert not decoder.is_given_up
+
+
+def test_an_answer_is_given_up_beyond_the_total(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoding, "MAX_PLAIN_BYTES", 200_000)
+    decoder = Inflate(is_gzip=False)
+    assert sum(map(len, decoder.pieces(zlib.compress(bytes(range(256)) * 2000)))) == 4 * STEP_BYTES
+    assert decoder.is_given_up
+
+
+def test_members_without_end_are_given_up() -> None:
+    decoder = Inflate(is_gzip=True)
+    assert list(decoder.pieces(gzip.compress(b"") * 1024)) == []
+    assert not decoder.is_given_up
+    assert list(decoder.pieces(gzip.compress(b"late"))) == []
+    assert decoder.is_given_up
 
 
 def test_an_unknown_coding_has_no_decoder() -> None:

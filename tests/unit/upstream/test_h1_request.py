@@ -2,6 +2,7 @@
 
 import pytest
 
+from gomodel_trio.upstream import h1_request
 from gomodel_trio.upstream.h1_request import compose
 from gomodel_trio.upstream.transport import Headers, TransportError, TransportFault, UpstreamRequest
 
@@ -140,3 +141,12 @@ def test_connections_are_shared_by_origin_and_credential() -> None:
     assert key("http://up.test/", (b"x-api-key", b"a")) != key("http://up.test/")
     signed = b"AWS4-HMAC-SHA256 Credential=AKID/20261130/x/y/aws4_request, SignedHeaders=a, Signature="
     assert key("http://up.test/", (b"authorization", signed + b"1")) == key("http://up.test/", (b"authorization", signed + b"2"))
+
+
+def test_what_clients_choose_is_not_remembered() -> None:
+    h1_request._origin.cache_clear()
+    h1_request._field.cache_clear()
+    for number in range(20):
+        compose(request(f"http://up.test/openai/deployments/{number}{'x' * 100_000}", [(b"x-%d" % number + b"y" * 10_000, b"1")]))
+    compose(request(f"http://{'a' * 300}.test/"))
+    assert (h1_request._origin.cache_info().currsize, h1_request._field.cache_info().currsize) == (1, 0)

@@ -68,3 +68,14 @@ def test_what_is_no_object_is_refused(text: bytes) -> None:
 def test_what_is_no_array_is_refused(text: bytes) -> None:
     with pytest.raises(ValueError, match="JSON"):
         list(items(text))
+
+
+def test_members_flat_and_nested_in_turn() -> None:
+    raw = b'{ "a" : "x,}" , "b":[1,{"c":"]"}],"d":-1.5e3 ,"e":{} , "f":null}'
+    assert [(raw[m.key_at : m.key_end], raw[m.value_at : m.value_end]) for m in members(raw)] == [
+        (b'"a"', b'"x,}"'),
+        (b'"b"', b'[1,{"c":"]"}]'),
+        (b'"d"', b"-1.5e3"),
+        (b'"e"', b"{}"),
+        (b'"f"', b"null"),
+    ]

@@ -110,3 +110,12 @@ def test_numbers_beyond_every_machine_type_are_no_obstacle() -> None:
 def test_the_last_of_several_copies_counts() -> None:
     got = view(b'{"messages":7,"messages":[{"role":"x","role":"user","content":1,"content":"b"}],"thinking":{"type":"a","type":"b"}}')
     assert (got.user_turns, got.thinking_type) == ([["b"]], "b")
+
+
+@pytest.mark.parametrize("member", ["model", "provider"])
+def test_a_name_longer_than_any_that_is_kept_is_refused(member: str) -> None:
+    longest = json.dumps({"model": "m", member: "x" * 512}).encode()
+    assert require_model(decode_envelope(longest))
+    with pytest.raises(ClientFault, match=f"`{member}` is 513 characters long") as refused:
+        require_model(decode_envelope(longest.replace(b"xx", b"xxx", 1)))
+    assert (refused.value.status, refused.value.code, refused.value.param) == (400, "name_too_long", member)
