@@ -630,6 +630,7 @@ def test_one_request_benches_a_target_once_however_often_it_retries(patient: Sta
     pool = patient.pool("a")
     pool.always(0, pool.error(429))
     pool.ask()
+    patient.gateway.wait_for_log("cooldown_started", target=pool.target(0))
     (started,) = patient.gateway.logged("cooldown_started", target=pool.target(0))
     assert started["for_s"] == 30.0
 
@@ -707,6 +708,7 @@ def test_a_silent_target_is_not_asked_again_by_the_same_request(tmp_path_factory
 
 
 def cooldown_of(pool: Pool, index: int) -> tuple[str, float]:
+    pool.stage.gateway.wait_for_log("cooldown_started", target=pool.target(index))
     (started,) = pool.stage.gateway.logged("cooldown_started", target=pool.target(index))
     return started["reason"], started["for_s"]
 

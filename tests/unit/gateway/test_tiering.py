@@ -98,12 +98,3 @@ async def test_without_a_lifetime_no_pin_is_asked_for(nursery: trio.Nursery) -> 
 async def test_a_long_body_is_scored_in_a_thread(router: Router) -> None:
     revision = await router.route("x" * LONG_BODY_BYTES)
     assert (revision.tier, revision.score) == (Tier.HARD, 6)
-
-
-async def test_every_decision_is_counted_and_forced_ones_are_not_in_the_histogram(router: Router) -> None:
-    await router.route(HARD)
-    await router.route(HARD, None, [(b"x-gomodel-tier", b"easy")])
-    text = router.tools.metrics.render().decode()
-    assert 'gomodel_pro_smartroute_requests_total{alias="normal",reason="score",tier="hard"} 1.0' in text
-    assert 'gomodel_pro_smartroute_requests_total{alias="normal",reason="forced",tier="easy"} 1.0' in text
-    assert 'gomodel_pro_smartroute_score_count{alias="normal"} 1.0' in text
