@@ -484,12 +484,19 @@ async def test_an_abort_over_tls_is_seen_as_one_even_if_the_connection_ends_the_
         responder.abort()
 
     async with open_h1(cut, tls=certificates.files()) as here:
-        for version in (b"1.0", b"1.1"):
-            stream = await connect_tls(here.port, certificates)
-            await stream.send_all(b"GET / HTTP/" + version + b"\r\nhost: x\r\n\r\n")
-            with pytest.raises(trio.BrokenResourceError):
-                await read_all_tls(stream)
-            await trio.aclose_forcefully(stream)
+        stream = await connect_tls(here.port, certificates)
+        await stream.send_all(b"GET / HTTP/1.0\r\nhost: x\r\n\r\n")
+        with pytest.raises(trio.BrokenResourceError):
+            await read_all_tls(stream)
+        await trio.aclose_forcefully(stream)
+        stream = await connect_tls(here.port, certificates)
+        await stream.send_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+        # Python before 3.11.5 takes the missing goodbye of TLS for a proper end; the missing last chunk tells there.
+        received = b""
+        with contextlib.suppress(trio.BrokenResourceError):
+            received = await read_all_tls(stream)
+        assert not received.endswith(b"0\r\n\r\n")
+        await trio.aclose_forcefully(stream)
 
 
 async def test_a_hang_up_over_tls_cancels_the_handler(certificates: Certificates) -> None:
