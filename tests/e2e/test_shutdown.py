@@ -350,6 +350,7 @@ def test_the_level_of_the_log_changes_with_a_reload(tmp_path: Path) -> None:
         stage.gateway.wait_until(lambda: any("DEBUG   request" in line and "path=/health" in line for line in stage.gateway.stdout))
 
 
+@pytest.mark.front_door("h1", reason="turns on TLS, which the other door does not serve")
 def test_everything_else_that_a_reload_cannot_change_is_named(tmp_path: Path) -> None:
     with staged(tmp_path) as stage:
         changes = {
