@@ -177,7 +177,7 @@ class Delivery:
         # The target has done its part: whether the client still reads is not its concern.
         self._finish(RelayEnd(Outcome.SUCCESS))
         self._started(whole.status)
-        await self.responder.send(whole.status, [*for_client(whole.headers), *answers.own_headers(self.record)], whole.body)
+        await self.responder.send(whole.status, [*self._passed(whole.headers), *answers.own_headers(self.record)], whole.body)
         self.record.bytes_out = len(whole.body)
 
     async def _relay(self, opened: Opened) -> Failure | None:
@@ -197,9 +197,14 @@ class Delivery:
         self._finish(end)
         return None
 
+    def _passed(self, headers: Headers) -> Headers:
+        """The answer's headers that may go to the client, without any that hold a configured secret or the provider's address."""
+        provider, _ = split_target(self.decision.target)
+        return self.deployment.redactors[provider].headers(for_client(headers))
+
     def _relay_of(self, opened: Opened) -> Relay:
         response, timeouts = opened.response, self.deployment.settings.attempts
-        headers = for_client(response.headers)
+        headers = self._passed(response.headers)
         if opened.is_event_stream:
             headers = [pair for pair in headers if pair[0] not in (b"cache-control", b"x-accel-buffering")]
             headers += [(b"cache-control", b"no-cache, no-transform"), (b"x-accel-buffering", b"no")]

@@ -33,6 +33,7 @@ _NEVER_UPSTREAM: Final = frozenset(
         b"forwarded",
         b"via",
         b"x-real-ip",
+        b"www-authenticate",
         b"true-client-ip",
         b"cf-connecting-ip",
         b"x-client-ip",
@@ -53,6 +54,9 @@ _NEVER_UPSTREAM: Final = frozenset(
     }
 )
 _NEVER_UPSTREAM_FAMILIES: Final = (b"x-gomodel-", b"x-forwarded", b"x-envoy-", b"cf-access-", b"proxy-", b":", b"sec-")
+
+_FORWARDING: Final = re.compile(rb"(?:^|-)(?:forwarded|client-?ip|user-?ip|remote-(?:ip|addr)|external-address)(?:$|-)")
+"""Words that say where a request came from, whoever put them there."""
 
 _SECRET_WORDS: Final = (
     "authorization|authentication|auth|apikey|secret|cookie|credential|password|passwd|passphrase|passcode|signature|jwt"
@@ -133,7 +137,9 @@ def for_upstream(headers: Headers) -> Headers:
 @lru_cache(_MOST_NAMES)
 def _stays_here(name: bytes) -> bool:
     plain = name.replace(b"_", b"-")
-    return plain in HOP_BY_HOP or plain in _NEVER_UPSTREAM or plain.startswith(_NEVER_UPSTREAM_FAMILIES) or is_credential(plain)
+    if plain in HOP_BY_HOP or plain in _NEVER_UPSTREAM or plain.startswith(_NEVER_UPSTREAM_FAMILIES):
+        return True
+    return is_credential(plain) or _FORWARDING.search(plain) is not None
 
 
 def readable_codings(value: bytes) -> bytes:

@@ -124,8 +124,7 @@ async def _relay(response: UpstreamResponse, redactor: Redactor, responder: Resp
 
     A client that knows the length may leave with the last byte, so the end is read before that byte goes out.
     """
-    passed = for_client(response.headers)
-    headers = [*(passed if response.status < 400 else redactor.headers(passed)), *answers.own_headers(record)]
+    headers = [*redactor.headers(for_client(response.headers)), *answers.own_headers(record)]
     left = 0 if record.method == "HEAD" else None
     length = header_of(response.headers, b"content-length")
     if length is not None and length.isascii() and length.isdigit():

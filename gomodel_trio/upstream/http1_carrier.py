@@ -66,7 +66,7 @@ class Http1Connection:
     @property
     def can_serve(self) -> bool:
         """Whether it waits for an exchange and the server has neither closed it nor spoken."""
-        return self._http.is_idle() and not self._http.has_expired()
+        return self.is_idle() and not self._http.has_expired()
 
     async def send(self, message: httpcore.Request) -> httpcore.Response:
         """Begin an exchange."""
@@ -79,8 +79,11 @@ class Http1Connection:
         )
 
     def is_idle(self) -> bool:
-        """Whether the last exchange is complete and both sides keep the connection."""
-        return self._http.is_idle()
+        """Whether the last exchange is complete, both sides keep the connection, and nothing came behind the answer.
+
+        What came behind it would be taken for the answer to the next request, which may be another client's.
+        """
+        return self._http.is_idle() and not self._http._h11_state.trailing_data[0]
 
     async def close(self) -> None:
         """Close at once."""

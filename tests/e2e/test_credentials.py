@@ -2,11 +2,14 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from support.fake_upstream import FakeUpstream
+from support.gateway_process import GatewayProcess
 from support.raw_http import Answer
-from support.replies import Reply, Request, openai_error
+from support.replies import Reply, Request, json_reply, openai_error
 from support.stage import Stage, open_stage
 
 pytestmark = pytest.mark.e2e
@@ -320,3 +323,15 @@ def test_the_address_of_a_provider_is_shown_to_no_client(stage: Stage) -> None:
         shown = answer.text + str(answer.headers)
         for secret in ("secret-path", "127.0.0.1", "localhost", str(stage.upstream.port), "key-of-", CANARY, "Traceback", "httpcore"):
             assert secret not in shown
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/p/openai/chat/completions"])
+def test_a_success_whose_headers_echo_the_credential_does_not_tell_it(upstream: FakeUpstream, tmp_path: Path, path: str) -> None:
+    echoes = [("x-debug-key", "Bearer sk-operators-own-key"), ("x-debug-url", f"{upstream.url}/v1"), ("x-kept", "yes")]
+    variables = {"OPENAI_API_KEY": "sk-operators-own-key", "OPENAI_BASE_URL": f"{upstream.url}/v1"}
+    body = {"model": "openai/m", "messages": [{"role": "user", "content": "hi"}]}
+    with GatewayProcess(variables, directory=tmp_path) as gateway:
+        upstream.answer(json_reply({"id": "1", "object": "chat.completion", "choices": []}).with_headers(*echoes))
+        answer = gateway.exchange("POST", path, body=json.dumps(body).encode(), headers=[("content-type", "application/json")])
+        assert (answer.status, answer.get("x-kept")) == (200, "yes")
+        assert (answer.get("x-debug-key"), answer.get("x-debug-url")) == (None, None)

@@ -62,6 +62,8 @@ class Upstream:
                 await trio.sleep(0.05)
                 await stream.aclose()
                 raise trio.BrokenResourceError
+            case b"/surplus":
+                await stream.send_all(OK + b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nEVIL")
             case b"/last":
                 await stream.send_all(OK)
                 raise trio.BrokenResourceError
@@ -273,3 +275,11 @@ async def test_a_tls_handshake_that_hangs_ends_with_the_connect_timeout_and_clos
         with trio.fail_after(PATIENCE_S):
             await closed.wait()
         nursery.cancel_scope.cancel()
+
+
+async def test_what_comes_behind_an_answer_is_never_the_answer_to_the_next_request(kind: str) -> None:
+    transport = make_transport(kind)
+    async with upstream() as there:
+        for _ in range(10):
+            assert await read_all(transport, request(there.port, "/surplus")) == b"ok"
+    await transport.aclose()

@@ -76,6 +76,14 @@ def test_ours_hop_by_hop_and_forwarding_headers_stay_here() -> None:
     assert for_upstream(sent) == [(b"x-kept", b"yes")]
 
 
+@pytest.mark.parametrize(
+    "name",
+    [b"forwarded-for", b"x-original-forwarded-for", b"x-appengine-user-ip", b"x-envoy-external-address", b"x_client_ip", b"remote-addr"],
+)
+def test_a_header_that_says_where_a_request_came_from_never_goes_upstream(name: bytes) -> None:
+    assert for_upstream([(name, b"10.0.0.1")]) == []
+
+
 def test_a_client_cannot_have_a_header_dropped_by_naming_close() -> None:
     assert for_upstream([(b"connection", b"close"), (b"accept", b"*/*")]) == [(b"accept", b"*/*")]
 
