@@ -6,7 +6,7 @@ hypercorn and h2 are imported only where the configuration wants them: they cost
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 import trio
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from gomodel_trio.listen.http2_door import Http2TlsFiles
 
 Door = Callable[..., Awaitable[object]]
+
+
+_Limits = TypeVar("_Limits", bound=msgspec.Struct)
 
 
 class Ports(msgspec.Struct, frozen=True):
@@ -85,38 +88,24 @@ class Doors:
                 files.reload()
 
     def _http_door(self) -> Door:
-        listen, port = self._settings.listen, self._settings.server.port
-        if listen.front_door == "hypercorn":
+        port = self._settings.server.port
+        if self._settings.listen.front_door == "hypercorn":
             return self._hypercorn_door(port)
-        limits = H1Limits(
-            head_bytes=listen.head_bytes,
-            header_count=listen.header_count,
-            handshake_s=listen.handshake_s,
-            head_s=listen.head_s,
-            body_idle_s=listen.body_idle_s,
-            body_total_s=listen.body_total_s,
-            write_s=listen.write_s,
-            keep_alive_s=listen.keep_alive_s,
-            connections=self._connections,
-        )
+        limits = self._limits(H1Limits)
         return partial(serve_h1, self._handler, port=port, limits=limits, tls=self._tls, **self._common)
+
+    def _limits(self, kind: type[_Limits]) -> _Limits:
+        """A door's limits: those of the settings that bear the names of its fields, and its share of the connections."""
+        listen = self._settings.listen
+        named = {name: getattr(listen, name) for name in kind.__struct_fields__ if hasattr(listen, name)}
+        return kind(**{**named, "connections": self._connections})
 
     def _hypercorn_door(self, port: int) -> Door:
         from gomodel_trio.listen.asgi import AsgiApp
         from gomodel_trio.listen.h11_connection import ConnectionLimits
         from gomodel_trio.listen.hypercorn_door import serve_hypercorn
 
-        listen = self._settings.listen
-        limits = ConnectionLimits(
-            head_bytes=listen.head_bytes,
-            header_count=listen.header_count,
-            head_s=listen.head_s,
-            body_idle_s=listen.body_idle_s,
-            body_total_s=listen.body_total_s,
-            write_s=listen.write_s,
-            keep_alive_s=listen.keep_alive_s,
-            connections=self._connections,
-        )
+        limits = self._limits(ConnectionLimits)
         app = AsgiApp(self._handler, self._common["on_error"])
         return partial(serve_hypercorn, app, port=port, limits=limits, **self._common)
 
@@ -124,18 +113,7 @@ class Doors:
         from gomodel_trio.listen.h2_limits import Http2Limits
         from gomodel_trio.listen.http2_door import serve_http2
 
-        listen = self._settings.listen
-        limits = Http2Limits(
-            head_bytes=listen.head_bytes,
-            header_count=listen.header_count,
-            handshake_s=listen.handshake_s,
-            head_s=listen.head_s,
-            body_idle_s=listen.body_idle_s,
-            body_total_s=listen.body_total_s,
-            write_s=listen.write_s,
-            keep_alive_s=listen.keep_alive_s,
-            connections=self._connections,
-        )
+        limits = self._limits(Http2Limits)
         return partial(serve_http2, self._handler, port=port, limits=limits, tls=self._tls2, **self._common)
 
 

@@ -3,6 +3,7 @@
 Layer: upstream. Source: behaviour.md §7.
 """
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from gomodel_trio.config.secret import Secret
@@ -32,6 +33,21 @@ class Adapter(Protocol):
     def headers(self, passed: Headers, key: Secret | None) -> Headers:
         """The headers to send: the client's that may pass, the provider's own, and its credential."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class AtBaseUrl:
+    """Where a provider is whose endpoints stand under its base URL, which holds the version: `https://api.openai.com/v1`."""
+
+    settings: ProviderSettings
+
+    def url(self, api: Api, model: str, query: bytes) -> str:  # noqa: ARG002 - the shape of Adapter
+        """The base URL and the endpoint's path."""
+        return with_query(self.settings.base_url + api.path, query)
+
+    def native_url(self, path: str, query: bytes) -> str:
+        """The base URL and the native path."""
+        return native_path_url(self.settings.base_url, path, query)
 
 
 def with_query(url: str, query: bytes) -> str:
