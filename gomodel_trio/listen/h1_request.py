@@ -3,6 +3,7 @@
 Layer: listen. Implements `gateway.http.Request`. Source: RFC 9112 §6, §7; RFC 9110 §10.1.1 (100-continue).
 """
 
+import io
 from typing import Protocol
 
 from gomodel_trio.errors import BodyTooLarge, ClientGone
@@ -100,12 +101,14 @@ class H1Request:
         return buffer[:size]
 
     async def _read_declared(self, size: int) -> bytes:
-        body = bytearray(self._source.buffer)
+        # Not a bytearray: taking the bytes out of that would copy them all again.
+        body = io.BytesIO()
+        received = body.write(self._source.buffer)
         self._source.buffer = b""
-        while len(body) < size:
-            body += await self._source.receive_body(min(size - len(body), _READ_BYTES))
+        while received < size:
+            received += body.write(await self._source.receive_body(min(size - received, _READ_BYTES)))
         self._remaining = 0
-        return bytes(body)
+        return body.getvalue()
 
     async def _read_chunked(self, limit_bytes: int) -> bytes:
         decoder = ChunkedDecoder()

@@ -99,10 +99,11 @@ class H1Transport:
             failure = exhausted() if is_local(error) else None
             problem = why_not_connected(error)
         else:
-            return H1Connection(await self._secured(connected, origin), self._buffer)
+            session = self._sessions.get(origin)
+            return H1Connection(await self._secured(connected, origin, session), self._buffer, offered_session=session)
         raise failure or TransportError(TransportFault.CONNECT, f"The upstream could not be reached: {problem}.")
 
-    async def _secured(self, connected: socket.socket, origin: Origin) -> socket.socket:
+    async def _secured(self, connected: socket.socket, origin: Origin, session: ssl.SSLSession | None) -> socket.socket:
         """The connected socket, with TLS on it where the origin wants that; it is closed if this fails."""
         try:
             self._own.check(connected)
@@ -116,7 +117,7 @@ class H1Transport:
         except OSError:
             connected.close()
         else:
-            return await secure(connected, self._ssl_context, origin.host, self._sessions.get(origin))
+            return await secure(connected, self._ssl_context, origin.host, session)
         raise exhausted()
 
     async def _ask_kept(self, slot: Slot, message: Message) -> bool:
@@ -146,10 +147,12 @@ class H1Transport:
             if parser.fault is TransportFault.PROTOCOL:
                 raise TransportError(TransportFault.PROTOCOL, "The upstream's answer is not valid HTTP.")
             raise TransportError(TransportFault.RESET, "The upstream closed the connection before it answered.")
-        if connection.is_tls and not connection.has_given_session:
-            connection.has_given_session = True
-            # Under TLS 1.3 it comes with the first answer.
-            session = connection.session
-            if session is not None:
-                self._sessions[origin] = session
+        if connection.is_tls and not connection.has_shown_session:
+            connection.has_shown_session = True
+            # Under TLS 1.3 it comes with the first answer. Taking one out costs half a handshake: of a burst of connections the first
+            # one's serves them all, until the server declines it.
+            if self._sessions.get(origin) is connection.offered_session and not connection.is_resumed:
+                session = connection.session
+                if session is not None:
+                    self._sessions[origin] = session
         return H1Response(slot, idle_timeout_s)

@@ -19,14 +19,15 @@ _SLICE_BYTES: Final = 64 << 10
 """So much is offered to the socket at once: a copy into TLS records, or into a buffer that is rarely larger."""
 _RECORD_BYTES: Final = 16 << 10
 """The largest TLS record: one is read at a time."""
-_SMALL_RECORD_BYTES: Final = 1 << 10
-"""After a TLS record of this size another is likely to have come with it; an event of a stream is smaller and comes alone."""
 _FAIR: Final = 16
 """Every so many operations that did not have to wait the other tasks get their turn."""
 
 
 class H1Connection:
-    """A connected non-blocking socket with its parser. `buffer` may be shared: what it holds is used up before anything is awaited."""
+    """A connected non-blocking socket with its parser. `buffer` may be shared: what it holds is used up before anything is awaited.
+
+    `offered_session`: the one that the TLS handshake was to resume.
+    """
 
     __slots__ = (
         "_buffer",
@@ -37,19 +38,22 @@ class H1Connection:
         "_socket",
         "_unsent",
         "_wants_write",
-        "has_given_session",
+        "has_shown_session",
         "idle_until_s",
         "is_hot",
         "is_tls",
+        "offered_session",
         "parser",
     )
 
-    def __init__(self, connected: socket.socket, buffer: bytearray) -> None:
+    def __init__(self, connected: socket.socket, buffer: bytearray, *, offered_session: ssl.SSLSession | None = None) -> None:
         self.parser = AnswerParser()
         self.is_tls = isinstance(connected, ssl.SSLSocket)
         self.is_hot = False
         """More has probably come already."""
-        self.has_given_session = False
+        self.offered_session = offered_session
+        self.has_shown_session = False
+        """Whether it has been looked at for a session that the next connection may resume."""
         self.idle_until_s = 0.0
         self._socket = connected
         self._recv_into = connected.recv_into
@@ -65,6 +69,11 @@ class H1Connection:
     def session(self) -> ssl.SSLSession | None:
         """What lets the next connection to the same server skip most of the handshake."""
         return self._socket.session if isinstance(self._socket, ssl.SSLSocket) else None
+
+    @property
+    def is_resumed(self) -> bool:
+        """Whether the server took the session that it was offered."""
+        return isinstance(self._socket, ssl.SSLSocket) and bool(self._socket.session_reused)
 
     @property
     def can_serve_again(self) -> bool:
@@ -130,20 +139,47 @@ class H1Connection:
             return True
         if not count:
             self.parser.feed_end()
-            return True
-        self.is_hot = count >= _SMALL_RECORD_BYTES if self.is_tls else count == RECEIVE_BYTES
-        self.parser.feed(self._buffer[:count])
+        elif self.is_tls:
+            self._receive_records(count)
+        else:
+            self.is_hot = count == RECEIVE_BYTES
+            self.parser.feed(self._buffer[:count])
         return True
 
-    async def receive_soon(self) -> None:
-        """Receive what has come, or wait for something to come and receive that."""
-        if self.is_hot and self.receive():
-            self._operations += 1
-            if self._operations % _FAIR == 0:
-                await trio.lowlevel.checkpoint()
-            return
-        await self.wait()
-        self.receive()
+    def _receive_records(self, count: int) -> None:
+        """Receive what has come behind the first record, too: a busy upstream's events then go on in one write instead of one each."""
+        end = None
+        self.is_hot = False
+        while end is None:
+            if count > RECEIVE_BYTES - _RECORD_BYTES:
+                self.is_hot = True
+                break
+            try:
+                more = self._recv_into(self._buffer[count:])
+                count += more
+                end = None if more else self.parser.feed_end
+            except (BlockingIOError, ssl.SSLWantReadError):
+                break
+            except ssl.SSLWantWriteError:
+                self._wants_write = True
+                break
+            except OSError:
+                end = self.parser.feed_reset
+        self.parser.feed(self._buffer[:count])
+        if end is not None:
+            end()
+
+    async def receive_some(self) -> None:
+        """Receive until there is a piece of the body, or it is over one way or another; at once what has probably come already."""
+        parser = self.parser
+        while not parser.parts and not parser.is_complete and parser.fault is None:
+            if self.is_hot and self.receive():
+                self._operations += 1
+                if self._operations % _FAIR == 0:
+                    await trio.lowlevel.checkpoint()
+                continue
+            await self.wait()
+            self.receive()
 
     async def wait(self) -> None:
         """Wait until there is something to receive.

@@ -73,7 +73,7 @@ def compose(request: UpstreamRequest) -> Message:
     Raises:
         TransportError: the URL is none (CONNECT), or a header would not stay one (PROTOCOL).
     """
-    target = _target(request.url)
+    target = _target(request.url) if len(request.url) <= _REMEMBERED_CHARS else _target.__wrapped__(request.url)
     if target is None:
         raise TransportError(TransportFault.CONNECT, "The upstream could not be asked: its base URL is none.")
     host = target.host
@@ -129,6 +129,7 @@ def _identity(value: bytes) -> bytes:
     return value.split(b"/", 1)[0] if value.startswith(b"AWS4-") else value
 
 
+@lru_cache(maxsize=256)
 def _target(url: str) -> _Target | None:
     """Where a URL leads; None if it is none."""
     found = _URL.fullmatch(url)

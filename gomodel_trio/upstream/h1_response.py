@@ -5,7 +5,6 @@ Layer: upstream. Source: `transport.UpstreamResponse`; behaviour.md §6 (idle ti
 
 import trio
 
-from gomodel_trio.upstream.h1_connection import H1Connection
 from gomodel_trio.upstream.h1_pool import Slot
 from gomodel_trio.upstream.transport import Headers, TransportError, TransportFault
 
@@ -37,10 +36,10 @@ class H1Response:
         connection, parser = slot.connection, slot.connection.parser
         try:
             if self._idle_timeout_s is None:
-                await _until_some(connection)
+                await connection.receive_some()
             elif not parser.parts:
                 with trio.CancelScope(deadline=trio.current_time() + self._idle_timeout_s) as scope:
-                    await _until_some(connection)
+                    await connection.receive_some()
                 if scope.cancelled_caught and not parser.parts and not parser.is_complete:
                     parser.fault = TransportFault.IDLE_TIMEOUT
         except trio.ClosedResourceError:
@@ -67,13 +66,6 @@ class H1Response:
         slot, self._slot = self._slot, None
         if slot is not None:
             slot.end()
-
-
-async def _until_some(connection: H1Connection) -> None:
-    """Receive until there is a piece of the body, or it is over one way or another."""
-    parser = connection.parser
-    while not parser.parts and not parser.is_complete and parser.fault is None:
-        await connection.receive_soon()
 
 
 def _fault_in_body(fault: TransportFault | None) -> TransportError:

@@ -145,6 +145,29 @@ async def test_tls_names_the_host_offers_http_1_1_and_resumes_its_session(author
     assert seen == [("http/1.1", False), ("http/1.1", True), ("http/1.1", True)]
 
 
+async def test_a_session_that_the_server_declines_is_replaced_by_a_newer_one(authority: trustme.CA) -> None:
+    before, ours = contexts(authority, "localhost")
+    after, _ = contexts(authority, "localhost")
+    resumed: list[bool] = []
+
+    async def serve(stream: Stream) -> None:
+        await receive_head(stream)
+        assert isinstance(stream, trio.SSLStream)
+        resumed.append(bool(stream.session_reused))
+        await stream.send_all(OK.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n"))
+
+    async with upstream(serve, tls=before) as old_port, upstream(serve, tls=after) as new_port:
+        ports = [old_port] * 3 + [new_port] * 3
+
+        async def next_server(host: str, port: int) -> socket.socket:
+            return await dial.connect_any([(socket.AF_INET, ("127.0.0.1", ports.pop(0)))])
+
+        async with transport_to(ssl_context=ours, dial=next_server) as transport:
+            for _ in range(6):
+                assert await read_all(transport, request(old_port, url="https://localhost")) == b"ok"
+    assert resumed == [False, True, True, False, True, True]
+
+
 async def test_an_address_is_verified_as_one(authority: trustme.CA) -> None:
     theirs, ours = contexts(authority, "127.0.0.1")
     async with upstream(answering(OK), tls=theirs) as port, transport_to(ssl_context=ours) as transport:
