@@ -45,7 +45,7 @@ def own_headers(record: RequestRecord) -> Headers:
     revision = record.revision
     if revision is not None:
         headers += [
-            (b"x-gomodel-pro-tier", revision.tier.value.encode()),
+            (b"x-gomodel-pro-tier", revision.tier.encode()),
             (b"x-gomodel-pro-tier-target", header_value(revision.target)),
             (b"x-gomodel-pro-tier-score", b"%d" % revision.score),
             (b"x-gomodel-pro-tier-reason", revision.reason.encode()),

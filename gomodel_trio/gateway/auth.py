@@ -32,10 +32,12 @@ class MasterKey:
         if self._digest is None:
             return
         offered = _credentials(headers)
-        if not any(hmac.compare_digest(hashlib.sha256(key).digest(), self._digest) for key in offered):
-            if offered:
-                raise Unauthenticated("The API key is not this gateway's: send the gateway's own key, not a provider's.")
-            raise Unauthenticated("No API key was sent: send `Authorization: Bearer KEY` or `x-api-key: KEY`.", code="missing_api_key")
+        for key in offered:
+            if hmac.compare_digest(hashlib.sha256(key).digest(), self._digest):
+                return
+        if offered:
+            raise Unauthenticated("The API key is not this gateway's: send the gateway's own key, not a provider's.")
+        raise Unauthenticated("No API key was sent: send `Authorization: Bearer KEY` or `x-api-key: KEY`.", code="missing_api_key")
 
 
 def _credentials(headers: Headers) -> list[bytes]:

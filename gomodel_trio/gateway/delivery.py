@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Literal
 
+import msgspec
 import trio
 
 from gomodel_trio.errors import Unavailable, dialect_mismatch
@@ -35,13 +36,16 @@ AttemptKind = Literal["primary", "failover", "retry"]
 _NEXT_KEY_HELPS: Final = frozenset({Outcome.RATE, Outcome.AUTH, Outcome.ACCOUNT})
 
 
-@dataclass(frozen=True, slots=True)
-class Outgoing:
-    """What every attempt of a request has in common. `passed`: the client's headers that may go upstream. `deadline_s`: trio's clock."""
+class Outgoing(msgspec.Struct, frozen=True):
+    """What every attempt of a request has in common.
+
+    `model_raw`: the model as it stands in the body. `passed`: the client's headers that may go upstream. `deadline_s`: trio's clock.
+    """
 
     api: Api
     body: bytes
     model: str
+    model_raw: msgspec.Raw
     has_provider: bool
     passed: Headers
     query: bytes
@@ -60,6 +64,8 @@ class Delivery:
     decision: Decision
     lease: Lease
     _attempt: AttemptRecord = field(init=False)
+    _provider: str = field(init=False)
+    _question: Question = field(init=False)
     _sent_at_s: float = field(init=False, default=0.0)
 
     async def run(self, kind: AttemptKind) -> Failure | None:
@@ -69,8 +75,10 @@ class Delivery:
             ClientFault: a reload made the target speak another dialect.
             Unavailable: a reload took its provider away since the decision.
         """
+        self._provider, model = split_target(self.decision.target)
+        self._question = Question(self.outgoing.api, model, self.outgoing.body, is_stream=self.record.is_stream)
         adapter = self._adapter()
-        body = await self._body()
+        body = await self._body(model)
         failure: Failure | None = None
         for number, key in enumerate(self.decision.keys):
             self._attempt = AttemptRecord("key" if number else kind, self.decision.target, self.tools.clock.now_s())
@@ -92,33 +100,30 @@ class Delivery:
     # ---- asking -----------------------------------------------------------------------------------------------------
 
     def _adapter(self) -> Adapter:
-        provider, _ = split_target(self.decision.target)
-        adapter = self.deployment.adapters.get(provider)
+        adapter = self.deployment.adapters.get(self._provider)
         if adapter is None:
-            raise Unavailable(f"The provider {provider!r} is no longer configured.", retry_after_s=1.0)
+            raise Unavailable(f"The provider {self._provider!r} is no longer configured.", retry_after_s=1.0)
         if not adapter.speaks(self.outgoing.api.dialect):  # a reload changed it since the decision
             raise dialect_mismatch(self.decision.target, adapter.settings.dialect.value, self.outgoing.api.dialect.value)
         return adapter
 
-    async def _body(self) -> bytes:
+    async def _body(self, model: str) -> bytes:
         outgoing = self.outgoing
-        _, model = split_target(self.decision.target)
         if model == outgoing.model and not outgoing.has_provider:
             return outgoing.body
-        swap = partial(rewrite, outgoing.body, model=model, drop_provider=outgoing.has_provider)
+        swap = partial(rewrite, outgoing.body, model=model, drop_provider=outgoing.has_provider, was=outgoing.model_raw)
         return swap() if len(outgoing.body) <= LONG_BODY_BYTES else await trio.to_thread.run_sync(swap)
 
     def _request(self, adapter: Adapter, body: bytes, key: int) -> UpstreamRequest:
-        outgoing, timeouts = self.outgoing, self.deployment.settings.attempts
-        _, model = split_target(self.decision.target)
+        outgoing, timeouts, patience_s = self.outgoing, self.deployment.settings.attempts, self._patience_s
         keys = adapter.settings.api_keys
         return UpstreamRequest(
             method="POST",
-            url=adapter.url(outgoing.api, model, query_for_upstream(outgoing.query)),
+            url=adapter.url(outgoing.api, self._question.model, query_for_upstream(outgoing.query)),
             headers=adapter.headers(outgoing.passed, keys[key] if key < len(keys) else None),
             body=body,
-            connect_timeout_s=min(timeouts.connect_timeout_s, self._patience_s),
-            header_timeout_s=min(timeouts.header_timeout_s, self._patience_s),
+            connect_timeout_s=min(timeouts.connect_timeout_s, patience_s),
+            header_timeout_s=min(timeouts.header_timeout_s, patience_s),
         )
 
     @property
@@ -131,20 +136,16 @@ class Delivery:
     @property
     def _has_another(self) -> bool:
         """Whether another target may be tried after this one."""
-        rules, tried = self.deployment.attempt_rules, {attempt.target for attempt in self.record.attempts}
-        return (
-            bool(self.decision.left)
-            and self.decision.is_failover_allowed
-            and rules.is_failover_enabled
-            and (rules.max_attempts == 0 or len(tried) <= rules.max_attempts)
-        )
+        rules = self.deployment.attempt_rules
+        if not self.decision.left or not self.decision.is_failover_allowed or not rules.is_failover_enabled:
+            return False
+        return rules.max_attempts == 0 or len({attempt.target for attempt in self.record.attempts}) <= rules.max_attempts
 
     async def _try(self, adapter: Adapter, body: bytes, key: int) -> Failure | None:
-        provider, _ = split_target(self.decision.target)
         self._sent_at_s = trio.current_time()
         with trio.CancelScope(deadline=self.outgoing.deadline_s) as scope:
             got = await try_once(
-                self.deployment.transports[provider],
+                self.deployment.transports[self._provider],
                 self._request(adapter, body, key),
                 self._question,
                 now_epoch_s=self.tools.clock.epoch_s(),
@@ -160,11 +161,6 @@ class Delivery:
                 return None
             case Opened():
                 return await self._relay(got)
-
-    @property
-    def _question(self) -> Question:
-        _, model = split_target(self.decision.target)
-        return Question(self.outgoing.api, model, self.outgoing.body, is_stream=self.record.is_stream)
 
     # ---- delivering -------------------------------------------------------------------------------------------------
 
@@ -199,8 +195,7 @@ class Delivery:
 
     def _passed(self, headers: Headers) -> Headers:
         """The answer's headers that may go to the client, without any that hold a configured secret or the provider's address."""
-        provider, _ = split_target(self.decision.target)
-        return self.deployment.redactors[provider].headers(for_client(headers))
+        return self.deployment.redactors[self._provider].headers(for_client(headers))
 
     def _relay_of(self, opened: Opened) -> Relay:
         response, timeouts = opened.response, self.deployment.settings.attempts

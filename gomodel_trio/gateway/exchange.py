@@ -8,7 +8,6 @@ What follows a failed attempt is `route.attempts`' business, which target comes 
 """
 
 from collections.abc import Callable
-from functools import partial
 
 import trio
 
@@ -72,6 +71,7 @@ class Exchange:
             api=self._api,
             body=body,
             model=envelope.model,
+            model_raw=envelope.members.model,
             has_provider=envelope.provider is not None,
             passed=for_upstream(self._request.headers),
             query=self._request.query,
@@ -95,8 +95,8 @@ class Exchange:
         self._deployment = self._current()
         record, headers = self._record, self._request.headers
         record.model, record.is_stream, record.revision = model, envelope.stream, None
-        detect = partial(self._deployment.sessions.detect, headers, body, self._api, record.user_path)
-        record.session = detect() if len(body) <= LONG_BODY_BYTES else await trio.to_thread.run_sync(detect)
+        detect, asked = self._deployment.sessions.detect, (headers, envelope.members, self._api, record.user_path)
+        record.session = detect(*asked) if len(body) <= LONG_BODY_BYTES else await trio.to_thread.run_sync(detect, *asked)
         alias = alias_of(self._deployment.policy.smart, model, envelope.provider, headers)
         name = model
         if alias is not None and self._api.is_scored:

@@ -109,6 +109,7 @@ _NEVER_DOWNSTREAM: Final = frozenset(
 gateway's own site. None is for the gateway's client."""
 _NEVER_DOWNSTREAM_FAMILIES: Final = (b"x-gomodel-", b"proxy-", b"x-accel-", b"access-control-")
 
+_NO_OPTIONS: Final[frozenset[bytes]] = frozenset()
 _DECODABLE: Final = frozenset({b"gzip", b"deflate", b"identity", b"x-gzip"})
 
 
@@ -181,5 +182,7 @@ def _parameter_name(pair: bytes) -> str:
 
 
 def _connection_options(headers: Headers) -> frozenset[bytes]:
-    options = [option.strip().lower() for name, value in headers if name == b"connection" for option in value.split(b",")]
-    return frozenset(options) - {b"close", b"keep-alive", b""}
+    values = [value for name, value in headers if name == b"connection"]
+    if not values:
+        return _NO_OPTIONS
+    return frozenset([option.strip().lower() for option in b",".join(values).split(b",")]) - {b"close", b"keep-alive", b""}

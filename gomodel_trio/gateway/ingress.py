@@ -3,8 +3,8 @@
 Layer: gateway. Source: behaviour.md §1, §2, §9.
 """
 
+import os
 import re
-import uuid
 from functools import partial
 from typing import Final
 
@@ -22,6 +22,8 @@ LONG_BODY_BYTES: Final = 1 << 18
 _MOST_INFLATION: Final = 1032
 """So many bytes one byte of deflate can become."""
 
+_VARIANTS: Final = dict(zip("0123456789abcdef", "89ab" * 4, strict=True))
+"""What a random digit becomes where a UUID names its variant."""
 _REQUEST_ID: Final = re.compile(r"[\x21-\x7e]{1,200}")
 
 
@@ -30,7 +32,13 @@ def request_id_of(headers: Headers) -> str:
     given = header(headers, b"x-request-id")
     if given is not None and _REQUEST_ID.fullmatch(given):
         return given
-    return str(uuid.uuid4())
+    return _new_id()
+
+
+def _new_id() -> str:
+    """A random UUID (version 4, RFC 9562 §5.4), without the object that `uuid.uuid4` makes first."""
+    bits = os.urandom(16).hex()
+    return f"{bits[:8]}-{bits[8:12]}-4{bits[13:16]}-{_VARIANTS[bits[16]]}{bits[17:20]}-{bits[20:]}"
 
 
 async def read_plain_body(request: Request, limit_bytes: int) -> bytes:
@@ -63,8 +71,10 @@ async def read_plain_body(request: Request, limit_bytes: int) -> bytes:
 
 def _codings(headers: Headers) -> list[str]:
     """The codings a body was sent in, in order; several header lines are one list."""
-    listed = b",".join(value for name, value in headers if name == b"content-encoding").decode("latin-1")
-    codings = [coding.strip().lower() for coding in listed.split(",")]
+    values = [value for name, value in headers if name == b"content-encoding"]
+    if not values:
+        return []
+    codings = [coding.strip().lower() for coding in b",".join(values).decode("latin-1").split(",")]
     return [coding for coding in codings if coding not in ("", "identity")]
 
 

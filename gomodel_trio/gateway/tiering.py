@@ -3,7 +3,6 @@
 Layer: gateway. The scoring is `route.score`, the pin is the actor's; this joins them. Source: behaviour.md §3.
 """
 
-from collections.abc import Callable
 from typing import Literal
 
 import msgspec
@@ -56,8 +55,10 @@ def _own_reason(verdict: Verdict) -> Reason:
 
 
 async def _verdict(deployment: Deployment, envelope: Envelope, api: Api, size: int) -> Verdict:
-    score: Callable[[], Verdict] = lambda: score_request(envelope, api, deployment.settings.smart, deployment.matcher)  # noqa: E731
-    return score() if size <= LONG_BODY_BYTES else await trio.to_thread.run_sync(score)
+    smart, matcher = deployment.settings.smart, deployment.matcher
+    if size <= LONG_BODY_BYTES:
+        return score_request(envelope, api, smart, matcher)
+    return await trio.to_thread.run_sync(score_request, envelope, api, smart, matcher)
 
 
 def _revision(

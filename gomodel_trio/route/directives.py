@@ -28,14 +28,14 @@ def alias_of(smart: SmartRouting, model: str | None, provider: str | None, heade
     """The alias that a request names; None where tier routing does not apply: off, an explicit provider, or switched off by header."""
     if not smart.enabled or model is None or provider is not None or model not in smart.aliases:
         return None
-    if (header(headers, b"x-gomodel-smart-routing") or "").strip().lower() == "off":
-        return None
-    return smart.aliases[model]
+    switch = header(headers, b"x-gomodel-smart-routing")
+    return None if switch is not None and switch.strip().lower() == "off" else smart.aliases[model]
 
 
 def forced_tier(headers: Headers) -> Tier | None:
     """The tier that `X-GoModel-Tier` demands; other values are ignored."""
-    return _TIERS.get((header(headers, b"x-gomodel-tier") or "").strip().lower())
+    wanted = header(headers, b"x-gomodel-tier")
+    return None if wanted is None else _TIERS.get(wanted.strip().lower())
 
 
 def user_path_of(headers: Headers) -> str:

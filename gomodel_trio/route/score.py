@@ -73,4 +73,7 @@ def score_request(envelope: Envelope, api: Api, smart: SmartRouting, matcher: Ke
 
 
 def _points(steps: tuple[tuple[int, int], ...], count: int) -> int:
-    return next((points for least, points in steps if count >= least), 0)
+    for least, points in steps:
+        if count >= least:
+            return points
+    return 0

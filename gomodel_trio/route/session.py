@@ -20,6 +20,7 @@ from gomodel_trio.route.names import SessionId
 from gomodel_trio.wire.canonical_json import canonical, parse, well_formed, write
 from gomodel_trio.wire.dialect import Api
 from gomodel_trio.wire.scan import items
+from gomodel_trio.wire.view import MEMBERS, Members
 
 Transform = Literal["", "session-uuid"]
 """What is done to a value before it is used: nothing, or taking the session's id out of a Claude Code user id."""
@@ -36,6 +37,8 @@ BUILTIN_HEADERS: Final = (
 
 _LONGEST = 200
 _OPENING_ITEMS = 8
+_SHORT_BYTES = 8192
+"""Up to here finding all items of a conversation costs less than finding the first ones by hand."""
 _GROUPED = frozenset({Api.CHAT, Api.RESPONSES, Api.MESSAGES, Api.COUNT_TOKENS})
 _WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 """Unicode's; str.strip() would also take the control characters 0x1c–0x1f, which have to disqualify a value."""
@@ -62,20 +65,6 @@ class SessionRules(msgspec.Struct, frozen=True, kw_only=True):
 _ABSENT: Final = Raw()
 
 
-class _Body(msgspec.Struct):
-    model: Raw = _ABSENT
-    system: Raw = _ABSENT
-    instructions: Raw = _ABSENT
-    tools: Raw = _ABSENT
-    messages: Raw = _ABSENT
-    input: Raw = _ABSENT
-    metadata: Raw = _ABSENT
-    session_id: Raw = _ABSENT
-    litellm_session_id: Raw = _ABSENT
-    prompt_cache_key: Raw = _ABSENT
-    conversation: Raw = _ABSENT
-
-
 class _Inner(msgspec.Struct):
     """What is looked for inside `metadata`, `conversation` and a user id that is JSON."""
 
@@ -84,9 +73,9 @@ class _Inner(msgspec.Struct):
     session_id: Raw = _ABSENT
 
 
-_body_decoder = msgspec.json.Decoder(_Body)
 _inner_decoder = msgspec.json.Decoder(_Inner)
-_Decoded = TypeVar("_Decoded", _Body, _Inner)
+_item_decoder = msgspec.json.Decoder(list[Raw])
+_Decoded = TypeVar("_Decoded", Members, _Inner)
 
 
 class SessionDetector:
@@ -102,11 +91,12 @@ class SessionDetector:
             for rank, (name, transform) in enumerate(names):
                 self._headers.setdefault(name.encode(), []).append((rank, transform))
 
-    def detect(self, headers: Sequence[tuple[bytes, bytes]], body: bytes, api: Api | None, user_path: str) -> SessionId | None:
+    def detect(self, headers: Sequence[tuple[bytes, bytes]], body: bytes | Members, api: Api | None, user_path: str) -> SessionId | None:
         """Tell the session; None if nothing does.
 
         `headers` have lower-case names. `api` is None where no model is named (native passthrough): there, and for embeddings, no session
-        is made up. `body` is as the client sent it, decompressed, and is looked at only if no header tells the session. Never raises.
+        is made up. `body` is as the client sent it, decompressed, or its members where they are known; it is looked at only if no header
+        tells the session. Never raises.
         """
         if not user_path.isascii():
             user_path = user_path.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
@@ -116,7 +106,7 @@ class SessionDetector:
         is_grouped = self._rules.auto_detect and api in _GROUPED
         if not self._rules.keeping_enabled or not (self._rules.builtin_rules or is_grouped):
             return None
-        members = _decode(_body_decoder, body)
+        members = body if isinstance(body, Members) else _decode(MEMBERS, body)
         if members is None:
             return None
         if self._rules.builtin_rules and (explicit := _from_body(members)) is not None:
@@ -162,16 +152,16 @@ def _session_uuid(value: str) -> str:
     return match[1] if match is not None else ""
 
 
-def _from_body(body: _Body) -> str | None:
+def _from_body(body: Members) -> str | None:
     """Find the usable value of the foremost rule."""
-    candidates: tuple[tuple[Raw, Transform], ...] = (
-        (_inside(body.metadata).user_id, "session-uuid"),
-        (body.session_id, ""),
-        (body.litellm_session_id, ""),
-        (body.prompt_cache_key, ""),
-        (body.conversation, ""),
-        (_inside(body.conversation).id, ""),
-    )
+    candidates: list[tuple[Raw, Transform]] = []
+    if body.metadata:
+        candidates.append((_inside(body.metadata).user_id, "session-uuid"))
+    for raw in (body.session_id, body.litellm_session_id, body.prompt_cache_key, body.conversation):
+        if raw:
+            candidates.append((raw, ""))
+    if body.conversation:
+        candidates.append((_inside(body.conversation).id, ""))
     for raw, transform in candidates:
         usable = _usable(_string(raw), transform)
         if usable is not None:
@@ -186,7 +176,7 @@ def _scoped(explicit: str, user_path: str) -> SessionId:
     return SessionId("scoped-" + _digest(f"{user_path}\0{explicit}".encode()))
 
 
-def _automatic(body: _Body, user_path: str) -> SessionId | None:
+def _automatic(body: Members, user_path: str) -> SessionId | None:
     """Hash what every turn of a conversation repeats: model, system context, tools and the items through the first user turn."""
     try:
         opening = _opening(body)
@@ -204,17 +194,17 @@ def _automatic(body: _Body, user_path: str) -> SessionId | None:
     return SessionId("auto-" + _digest(b"{%b}" % b",".join(parts)))
 
 
-def _opening(body: _Body) -> list[bytes]:
+def _opening(body: Members) -> list[bytes]:
     """Write the items up to and including the first user turn canonically; empty if there are none."""
     conversation = bytes(body.messages)
     if conversation in (b"", b"null"):
         conversation = bytes(body.input)
     if conversation[:1] == b'"':
         return [canonical(conversation)]
-    opening = []
+    opening: list[bytes] = []
     if conversation[:1] == b"[":
-        for item in items(conversation):
-            tree: Any = parse(item)
+        for item in _item_decoder.decode(conversation) if len(conversation) <= _SHORT_BYTES else items(conversation):
+            tree: Any = parse(bytes(item))
             opening.append(write(tree))
             if len(opening) == _OPENING_ITEMS or (isinstance(tree, dict) and tree.get("role") == "user"):
                 break

@@ -80,7 +80,7 @@ def well_formed(raw: bytes) -> bytes:
 
 def _decode(raw: bytes) -> Any:
     try:
-        if _MAYBE_NEGATIVE_ZERO.search(raw) is not None:
+        if b"-0" in raw and _MAYBE_NEGATIVE_ZERO.search(raw) is not None:
             return _decode_negative_zeros(raw)
         return _decoder.decode(raw)
     except RecursionError:

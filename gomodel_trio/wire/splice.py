@@ -54,13 +54,15 @@ def remove_provider(body: bytes) -> bytes:
     return rewrite(body, drop_provider=True)
 
 
-def rewrite(body: bytes, *, model: str | None = None, drop_provider: bool = False) -> bytes:
+def rewrite(body: bytes, *, model: str | None = None, drop_provider: bool = False, was: bytes | msgspec.Raw = b"") -> bytes:
     """Do what `swap_model` (unless `model` is None) and `remove_provider` (if `drop_provider`) do, in one pass.
+
+    `was`: the value of the top-level `model` as it stands in the body, where the caller has read it already: the body is not read again.
 
     Raises:
         ValueError: the body is no object, or a model is given and there is no `model` to replace.
     """
-    only = _only_model(body) if model is not None and not drop_provider and len(body) <= _SHORT_BODY_BYTES else None
+    only = _only_model(body, was) if model is not None and not drop_provider and len(body) <= _SHORT_BODY_BYTES else None
     if only is not None and model is not None:
         return b"%b%b%b" % (body[: only[0]], _encode(model), body[only[1] :])
     places = _walk(body)
@@ -79,7 +81,7 @@ def rewrite(body: bytes, *, model: str | None = None, drop_provider: bool = Fals
     return _apply(body, edits)
 
 
-def _only_model(body: bytes) -> tuple[int, int] | None:
+def _only_model(body: bytes, was: bytes | msgspec.Raw) -> tuple[int, int] | None:
     """Find the value of `model` where the word stands in the body but once and no key can be spelled with escapes; None elsewhere.
 
     Quotes inside strings are escaped, so the one place is a whole string; and as the object has a `model`, it is that key.
@@ -88,7 +90,7 @@ def _only_model(body: bytes) -> tuple[int, int] | None:
     if key_at < 0 or body.find(_MODEL_KEY, key_at + 1) >= 0 or b"\\u006" in body:
         return None
     try:
-        value = _model.decode(body).model
+        value = was or _model.decode(body).model
     except (msgspec.DecodeError, RecursionError):
         return None
     colon = _COLON.match(body, key_at + len(_MODEL_KEY))

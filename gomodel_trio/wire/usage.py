@@ -56,7 +56,7 @@ def _first(*counts: int | None) -> int | None:
 def _count(raw: dict[str, Any], *names: str) -> int | None:
     for name in names:
         value = raw.get(name)
-        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST:
+        if type(value) is int and 0 <= value < _MOST:  # a bool is none
             return value
     return None
 

@@ -18,7 +18,7 @@ from gomodel_trio.wire.json_limits import MAX_NESTING, MAX_NUMBER_DIGITS, has_hu
 LONGEST_NAME: Final = 512
 """Characters of a model's or provider's name: what clients ask for becomes a key of tables and a label, which must not be of any length."""
 
-_ABSENT: Final = msgspec.Raw(b"null")
+_ABSENT: Final = msgspec.Raw()
 _OWN_TEXT_TYPES: Final = frozenset({"text", "input_text"})
 _TEXT_TYPES: Final = _OWN_TEXT_TYPES | {"output_text"}
 _ATTACHMENT_TYPES: Final = frozenset(
@@ -29,7 +29,7 @@ _SYSTEM_ROLES: Final = ("system", "developer")
 
 
 class Members(msgspec.Struct, frozen=True, gc=False):
-    """The top-level members that are read, as raw JSON; an absent one is `null`."""
+    """The top-level members that are read, for scoring or to tell the session, as raw JSON; an absent one is empty."""
 
     model: msgspec.Raw = _ABSENT
     provider: msgspec.Raw = _ABSENT
@@ -48,6 +48,11 @@ class Members(msgspec.Struct, frozen=True, gc=False):
     reasoning_effort: msgspec.Raw = _ABSENT
     reasoning: msgspec.Raw = _ABSENT
     thinking: msgspec.Raw = _ABSENT
+    metadata: msgspec.Raw = _ABSENT
+    session_id: msgspec.Raw = _ABSENT
+    litellm_session_id: msgspec.Raw = _ABSENT
+    prompt_cache_key: msgspec.Raw = _ABSENT
+    conversation: msgspec.Raw = _ABSENT
 
 
 class Envelope(msgspec.Struct, frozen=True):
@@ -95,7 +100,7 @@ class _Item(msgspec.Struct, gc=False):
     output: Any = None
 
 
-_MEMBERS: Final = msgspec.json.Decoder(Members)
+MEMBERS: Final = msgspec.json.Decoder(Members)
 _STRING: Final = msgspec.json.Decoder(str)
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _RAW_LIST: Final = msgspec.json.Decoder(list[msgspec.Raw])
@@ -113,7 +118,7 @@ def decode_envelope(body: bytes) -> Envelope:
         _refuse_foreign_encodings(body)
     readable = body
     try:
-        members = _MEMBERS.decode(body)
+        members = MEMBERS.decode(body)
     except RecursionError:
         raise _too_deep() from None
     except msgspec.DecodeError as fault:
@@ -128,8 +133,8 @@ def decode_envelope(body: bytes) -> Envelope:
     return Envelope(
         model=_string(members.model),
         provider=_string(members.provider),
-        has_provider_object=members.provider is not _ABSENT and _first_byte(members.provider) == 0x7B,
-        stream=members.stream is not _ABSENT and bytes(members.stream) == b"true",
+        has_provider_object=bool(members.provider) and _first_byte(members.provider) == 0x7B,
+        stream=bytes(members.stream) == b"true",
         readable=readable,
         members=members,
     )
@@ -155,17 +160,17 @@ def require_model(envelope: Envelope) -> str:
 def scored_view(envelope: Envelope, api: Api) -> ScoredView:
     """Read the scored members of a request to `api`; whatever they hold, it does not raise."""
     members = envelope.members
+    is_openai = api.dialect is Dialect.OPENAI
     reader = _Reader()
     if api is Api.RESPONSES:
         reader.read_system(members.instructions)
         reader.read_items(members.input)
     else:
-        if api.dialect is Dialect.ANTHROPIC:
+        if not is_openai:
             reader.read_system(members.system)
         reader.read_items(members.messages)
-    is_openai = api.dialect is Dialect.OPENAI
     reasoning = _object(members.reasoning) if is_openai else {}
-    efforts = (_string(members.reasoning_effort), _string(reasoning.get("effort", _ABSENT))) if is_openai else ()
+    efforts = [_string(members.reasoning_effort), _string(reasoning.get("effort", _ABSENT))] if is_openai else []
     return ScoredView(
         user_turns=reader.user_turns,
         texts=reader.texts,
@@ -174,7 +179,7 @@ def scored_view(envelope: Envelope, api: Api) -> ScoredView:
         item_count=reader.item_count,
         tool_count=_tool_count(members),
         format_types=_format_types(members),
-        efforts=tuple(effort for effort in efforts if effort is not None),
+        efforts=tuple([effort for effort in efforts if effort is not None]),
         reasoning_mode=_string(reasoning.get("mode", _ABSENT)),
         thinking_type=_string(_object(members.thinking).get("type", _ABSENT)),
     )
@@ -192,7 +197,7 @@ class _Reader:
 
     def read_system(self, raw: msgspec.Raw) -> None:
         """Count the text of a system prompt outside of the items."""
-        if raw is not _ABSENT:
+        if raw:
             self._read_system_content(_value(raw))
 
     def _read_system_content(self, content: Any) -> None:
@@ -202,7 +207,7 @@ class _Reader:
 
     def read_items(self, raw: msgspec.Raw) -> None:
         """Read `messages` or `input`; a string is one message of the user."""
-        if raw is _ABSENT:
+        if not raw:
             return
         first = _first_byte(raw)
         if first == 0x22:
@@ -302,7 +307,7 @@ def _item(raw: msgspec.Raw) -> _Item:
 
 def _tool_count(members: Members) -> int:
     tools = _length(members.tools) or _length(members.functions)
-    if members.mcp_servers is not _ABSENT:
+    if members.mcp_servers:
         # A server that no toolset among the tools stands for is a tool of its own.
         toolsets = sum(_string(_object(tool).get("type", _ABSENT)) == "mcp_toolset" for tool in _raw_list(members.tools))
         tools += max(0, _length(members.mcp_servers) - toolsets)
@@ -310,12 +315,10 @@ def _tool_count(members: Members) -> int:
 
 
 def _format_types(members: Members) -> tuple[str, ...]:
-    formats = [members.response_format, members.output_format]
-    for holder in (members.text, members.output_config):
-        if holder is not _ABSENT:
-            formats.append(_object(holder).get("format", _ABSENT))
-    types = (_string(_object(wanted).get("type", _ABSENT)) for wanted in formats if wanted is not _ABSENT)
-    return tuple(kind for kind in types if kind is not None)
+    formats = [raw for raw in (members.response_format, members.output_format) if raw]
+    formats += [_object(holder).get("format", _ABSENT) for holder in (members.text, members.output_config) if holder]
+    types = [_string(_object(wanted).get("type", _ABSENT)) for wanted in formats if wanted]
+    return tuple([kind for kind in types if kind is not None])
 
 
 def _first_byte(raw: msgspec.Raw) -> int:
@@ -323,25 +326,25 @@ def _first_byte(raw: msgspec.Raw) -> int:
 
 
 def _string(raw: msgspec.Raw) -> str | None:
-    if raw is _ABSENT or _first_byte(raw) != 0x22:
+    if not raw or _first_byte(raw) != 0x22:
         return None
     return _STRING.decode(raw)
 
 
 def _object(raw: msgspec.Raw) -> dict[str, msgspec.Raw]:
-    if raw is _ABSENT or _first_byte(raw) != 0x7B:
+    if not raw or _first_byte(raw) != 0x7B:
         return {}
     return _OBJECT.decode(raw)
 
 
 def _raw_list(raw: msgspec.Raw) -> list[msgspec.Raw]:
-    if raw is _ABSENT or _first_byte(raw) != 0x5B:
+    if not raw or _first_byte(raw) != 0x5B:
         return []
     return _RAW_LIST.decode(raw)
 
 
 def _length(raw: msgspec.Raw) -> int:
-    return len(_raw_list(raw))
+    return len(_raw_list(raw)) if raw else 0
 
 
 def _value(raw: msgspec.Raw) -> Any:
@@ -358,7 +361,7 @@ def _zero(_: str) -> int:
 
 def _decode_again(readable: bytes) -> Members:
     try:
-        return _MEMBERS.decode(readable)
+        return MEMBERS.decode(readable)
     except RecursionError:
         raise _too_deep() from None
     except msgspec.DecodeError as fault:

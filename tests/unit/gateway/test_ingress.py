@@ -23,7 +23,11 @@ def test_a_good_request_id_is_kept(value: bytes) -> None:
     "headers", [[], [(b"x-request-id", b"")], [(b"x-request-id", b"x" * 201)], [(b"x-request-id", b"a b")], [(b"x-request-id", b"\xff")]]
 )
 def test_any_other_is_replaced(headers: Headers) -> None:
-    uuid.UUID(request_id_of(headers))
+    made = request_id_of(headers)
+
+    assert str(uuid.UUID(made)) == made
+    assert (uuid.UUID(made).version, uuid.UUID(made).variant) == (4, uuid.RFC_4122)
+    assert request_id_of(headers) != made
 
 
 def coded(coding: bytes, body: bytes) -> FakeRequest:

@@ -8,8 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from gomodel_trio.errors import ClientFault
 from gomodel_trio.route.session import ExtraHeader, SessionDetector, SessionRules, detect_session
 from gomodel_trio.wire.dialect import Api
+from gomodel_trio.wire.view import decode_envelope
 
 VECTORS = json.loads((Path(__file__).parents[3] / "spec" / "vectors" / "sessions.json").read_text())["cases"]
 BODY = b'{"model":"m","messages":[{"role":"user","content":"hi"}]}'
@@ -31,6 +33,20 @@ def test_the_session_is_the_one_the_rules_give(case: dict[str, Any]) -> None:
     api = None if case["api"] is None else Api(case["api"])
 
     assert detect_session(headers, body, api, case["user_path"], rules) == _expected(case)
+
+
+@pytest.mark.parametrize("case", VECTORS, ids=lambda case: case["name"])
+def test_the_members_of_a_body_tell_the_same_session_as_the_body(case: dict[str, Any]) -> None:
+    rules = msgspec.convert(case.get("rules", {}), SessionRules)
+    headers = [(name.encode(), value.encode()) for name, value in case["headers"]]
+    body = bytes.fromhex(case["body_hex"]) if "body_hex" in case else case["body"].encode()
+    api = None if case["api"] is None else Api(case["api"])
+    try:
+        members = decode_envelope(body).members
+    except ClientFault:
+        pytest.skip("the gateway refuses such a body")
+
+    assert SessionDetector(rules).detect(headers, members, api, case["user_path"]) == _expected(case)
 
 
 def test_a_header_that_is_no_utf8_is_read_as_latin_1() -> None:
