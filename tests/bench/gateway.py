@@ -25,6 +25,8 @@ HERE = Path(__file__).parent
 CORES = sorted(os.sched_getaffinity(0))
 GATEWAY_CORE, LOAD_CORE = CORES[0], CORES[-1]
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
+START_S = 120.0
+"""Longest start: some gateways need half a minute where other jobs run too."""
 _LUA = """wrk.method = "POST"
 local file = io.open("{body}", "rb")
 wrk.body = file:read("*a")
@@ -86,7 +88,7 @@ def running(command: list[str], port: int, **kwargs: Any) -> Iterator["subproces
     """A process that listens on `port` while the block runs."""
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL, **kwargs)
     try:
-        deadline_s = time.monotonic() + 30
+        deadline_s = time.monotonic() + START_S
         while True:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
                 break
@@ -104,20 +106,33 @@ def running(command: list[str], port: int, **kwargs: Any) -> Iterator["subproces
 @contextlib.contextmanager
 def targets(options: argparse.Namespace, folder: Path) -> Iterator[list[Target]]:
     """The provider and everything to be measured, running."""
-    upstream = free_port()
     with contextlib.ExitStack() as stack:
-        stack.enter_context(running(pinned(LOAD_CORE, sys.executable, str(HERE / "upstream.py"), str(upstream)), upstream))
+        upstream = start_upstream(stack)
         found = [
             Target("direct", upstream, stack.enter_context(contextlib.nullcontext(subprocess.Popen(["true"])))),
             _start_nginx(stack, folder, upstream),
-            _start_gateway(stack, folder, upstream),
+            start_gateway(stack, folder, f"http://127.0.0.1:{upstream}"),
         ]
         for number, command in enumerate(options.vs):
-            port = free_port()
-            filled = command.format(port=port, upstream=f"http://127.0.0.1:{upstream}", upstream_port=upstream)
-            name = Path(shlex.split(command)[0]).name + ("" if number == 0 else f"-{number + 1}")
-            found.append(Target(name, port, stack.enter_context(running(pinned(GATEWAY_CORE, *shlex.split(filled)), port))))
+            other = start_other(stack, command, upstream)
+            other.name += "" if number == 0 else f"-{number + 1}"
+            found.append(other)
         yield found
+
+
+def start_upstream(stack: contextlib.ExitStack, *options: str) -> int:
+    """The fake provider on the second core; its port."""
+    port = free_port()
+    stack.enter_context(running(pinned(LOAD_CORE, sys.executable, str(HERE / "upstream.py"), str(port), *options), port))
+    return port
+
+
+def start_other(stack: contextlib.ExitStack, command: str, upstream: int) -> Target:
+    """Another gateway by its command, `{port}` and so on filled in, on the first core."""
+    port = free_port()
+    filled = command.format(port=port, upstream=f"http://127.0.0.1:{upstream}", upstream_port=upstream)
+    process = stack.enter_context(running(pinned(GATEWAY_CORE, *shlex.split(filled)), port))
+    return Target(Path(shlex.split(command)[0]).name, port, process)
 
 
 def _start_nginx(stack: contextlib.ExitStack, folder: Path, upstream: int) -> Target:
@@ -127,7 +142,8 @@ def _start_nginx(stack: contextlib.ExitStack, folder: Path, upstream: int) -> Ta
     return Target("nginx", port, stack.enter_context(running(pinned(GATEWAY_CORE, "nginx", "-c", str(config)), port)))
 
 
-def _start_gateway(stack: contextlib.ExitStack, folder: Path, upstream: int) -> Target:
+def start_gateway(stack: contextlib.ExitStack, folder: Path, upstream: str, **more: str) -> Target:
+    """The gateway under test before the provider at `upstream` (a URL without path), on the first core, with `more` variables."""
     port = free_port()
     kept = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG", "VIRTUAL_ENV")}
     variables = {
@@ -135,9 +151,9 @@ def _start_gateway(stack: contextlib.ExitStack, folder: Path, upstream: int) -> 
         "PORT": str(port),
         "GOMODEL_MASTER_KEY": "bench",
         "OPENAI_API_KEY": "bench",
-        "OPENAI_BASE_URL": f"http://127.0.0.1:{upstream}/v1",
+        "OPENAI_BASE_URL": f"{upstream}/v1",
         "OPENAI_WEST_API_KEY": "bench",
-        "OPENAI_WEST_BASE_URL": f"http://127.0.0.1:{upstream}/v1",
+        "OPENAI_WEST_BASE_URL": f"{upstream}/v1",
         "PRO_SMART_ROUTING_ROUTES": '{"normal":{"easy":"small","hard":"large"}}',
         "VIRTUAL_MODELS": json.dumps(
             [
@@ -147,7 +163,7 @@ def _start_gateway(stack: contextlib.ExitStack, folder: Path, upstream: int) -> 
         ),
     }
     command = pinned(GATEWAY_CORE, *shlex.split(os.environ.get("GOMODEL_TRIO_BINARY", f"{sys.executable} -m gomodel_trio")), "serve")
-    process = stack.enter_context(running(command, port, env=kept | variables, cwd=folder))
+    process = stack.enter_context(running(command, port, env=kept | variables | more, cwd=folder))
     return Target("gomodel_trio", port, process)
 
 
@@ -231,7 +247,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name, targets(options, Path(name)) as found:
         write_bodies(Path(name))
         for target in found[1:]:
-            _warm_up(target, Path(name))
+            warm_up(target, Path(name))
         for row in rows:
             for _ in range(options.rounds):
                 for target in found:
@@ -241,7 +257,8 @@ def main() -> None:
         options.json.write_text(json.dumps(results, indent=1))
 
 
-def _warm_up(target: Target, folder: Path) -> None:
+def warm_up(target: Target, folder: Path) -> None:
+    """One request, which has to succeed."""
     request = urllib.request.Request(
         target.url, (folder / "chat.json").read_bytes(), {"content-type": "application/json", "authorization": "Bearer bench"}
     )

@@ -1,4 +1,4 @@
-"""A load of concurrent streams: one epoll loop; prints one JSON line. `python stream_load.py URL BODY_FILE STREAMS SECONDS`.
+"""A load of concurrent streams: one epoll loop; prints one JSON line. `python stream_load.py URL BODY_FILE STREAMS SECONDS [WARM_UP]`.
 
 Every stream that ends is followed by a new one on its connection until the time is up. The delay of a chunk is from the upstream's sending
 (its field `t`, the same monotonic clock) to its arrival here.
@@ -42,15 +42,23 @@ class Load:
         self.delays_s: list[float] = []
         self.chunks = self.done = self.errors = 0
 
-    def run(self, seconds: float) -> float:
-        """Run for so long; the seconds it really took."""
+    def run(self, seconds: float, warm_up_s: float) -> float:
+        """Run for so long; the seconds that were counted."""
         began = time.monotonic()
         for _ in range(self.wanted):
             self._open()
-        while (left_s := began + seconds - time.monotonic()) > 0:
-            for descriptor, _ in self._poll.poll(min(left_s, 0.2)):
-                self._read(self._streams[descriptor], time.monotonic() < began + seconds)
+        if warm_up_s:
+            self._read_until(began + warm_up_s, began + warm_up_s + seconds)
+            self.chunks = self.done = self.errors = 0
+            self.first_s, self.delays_s = [], []
+            began = time.monotonic()
+        self._read_until(began + seconds, began + seconds)
         return time.monotonic() - began
+
+    def _read_until(self, until_s: float, last_s: float) -> None:
+        while (left_s := until_s - time.monotonic()) > 0:
+            for descriptor, _ in self._poll.poll(min(left_s, 0.2)):
+                self._read(self._streams[descriptor], time.monotonic() < last_s)
 
     def _open(self) -> None:
         opened = socket.create_connection(self._address)
@@ -104,10 +112,10 @@ def percentile_ms(values: list[float], share: float) -> float | None:
 
 
 def main() -> None:
-    url, body_file, streams, seconds = sys.argv[1:]
+    url, body_file, streams, seconds, *warm_up_s = sys.argv[1:]
     with open(body_file, "rb") as file:
         load = Load(url, file.read(), int(streams))
-    took_s = load.run(float(seconds))
+    took_s = load.run(float(seconds), float(warm_up_s[0]) if warm_up_s else 0.0)
     line = {
         "streams": load.wanted,
         "chunks_per_s": round(load.chunks / took_s, 1),
