@@ -63,6 +63,14 @@ class Unauthenticated(ClientFault):
     kind = "authentication_error"
 
 
+class Forbidden(ClientFault):
+    """Not for whoever asks."""
+
+    status = 403
+    code = "forbidden"
+    kind = "permission_error"
+
+
 class NotFound(ClientFault):
     """No such route or model."""
 

@@ -202,15 +202,15 @@ _SMART_ROWS = (
 _ADAPTIVE_ROWS = (
     Variable(
         name="PRO_ROUTING_ENABLED", kind=_B, section=_ADAPTIVE, default="true", yaml="adaptive_routing.enabled",
-        help="For the strategy `adaptive`, which is not in this version and acts as `round_robin`: whether it heeds cooldowns in any case.",
+        help="Whether the strategy `adaptive` chooses by latency, load, price and warm cache; false: it acts as `round_robin`.",
     ),
     Variable(
         name="PRO_ROUTING_OBJECTIVE", kind=_C, section=_ADAPTIVE, default="balanced", choices=_OBJECTIVES,
-        yaml="adaptive_routing.objective", help="What weighs most. No effect in this version.",
+        yaml="adaptive_routing.objective", help="What weighs besides latency: nothing, the price (`balanced`), or its square (`cost`).",
     ),
     Variable(
         name="PRO_ROUTING_MIN_WEIGHT_FRACTION", kind=_F, section=_ADAPTIVE, default="0.05", least=0, most=0.5,
-        yaml="adaptive_routing.min_weight_fraction", help="Least share of the heaviest target's weight. No effect in this version.",
+        yaml="adaptive_routing.min_weight_fraction", help="No target weighs less than this share of the heaviest.",
     ),
     Variable(
         name="PRO_ROUTING_COOLDOWN_BASE", kind=_D, section=_ADAPTIVE, default="30s", above=0, yaml="adaptive_routing.cooldown_base",
@@ -222,15 +222,15 @@ _ADAPTIVE_ROWS = (
     ),
     Variable(
         name="PRO_ROUTING_WARM_CACHE_WEIGHT", kind=_F, section=_ADAPTIVE, default="8", least=1,
-        yaml="adaptive_routing.warm_cache_weight", help="Weight of the target with a warm cache. No effect in this version.",
+        yaml="adaptive_routing.warm_cache_weight", help="The target that holds a session's prompt cache weighs so many times more.",
     ),
     Variable(
         name="PRO_ROUTING_WARM_CACHE_TTL", kind=_D, section=_ADAPTIVE, default="10m", least=0, yaml="adaptive_routing.warm_cache_ttl",
-        help="How long a provider's prompt cache is presumed warm. No effect in this version.",
+        help="How long a provider's prompt cache is presumed warm.",
     ),
     Variable(
         name="PRO_ROUTING_LATENCY_DECAY", kind=_D, section=_ADAPTIVE, default="30s", above=0, yaml="adaptive_routing.latency_decay",
-        help="Time constant of the latency estimate's fall towards faster samples. No effect in this version.",
+        help="Time constant of the latency estimate's fall towards faster samples; slower ones count at once.",
     ),
 )
 

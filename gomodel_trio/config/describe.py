@@ -25,7 +25,8 @@ def describe(settings: Settings) -> list[str]:
     pins = f"pins for {format_duration(smart.session_ttl_s)}" if smart.session_ttl_s > 0 else "no pins"
     lines.append(f"smart routing: {_SWITCH[smart.enabled]}, hard from {smart.threshold} points, {pins}")
     adaptive = settings.adaptive
-    lines.append("adaptive routing: not in this version (acts as round_robin)")
+    floor = f"no target below {adaptive.min_weight_fraction:g} of the heaviest"
+    lines.append(f"adaptive routing: {f'on, {adaptive.objective.value}, {floor}' if adaptive.enabled else 'off (acts as round_robin)'}")
     lines.append(f"cooldowns: {format_duration(adaptive.cooldown_base_s)} to {format_duration(adaptive.cooldown_max_s)}")
     attempts = settings.attempts
     lines.append(

@@ -38,14 +38,6 @@ _LOOPBACK = "127.0.0.1"
 _EXAMPLES = frozenset({"openai", "anthropic", "gemini", "openrouter", "groq", "xai", "deepseek", "mistral"})
 """Types whose key variable is worth naming to somebody who has none."""
 _EVERY_INTERFACE = ("*", "::", "[::]")
-_WITHOUT_EFFECT = (
-    "PRO_ROUTING_OBJECTIVE",
-    "PRO_ROUTING_MIN_WEIGHT_FRACTION",
-    "PRO_ROUTING_WARM_CACHE_WEIGHT",
-    "PRO_ROUTING_WARM_CACHE_TTL",
-    "PRO_ROUTING_LATENCY_DECAY",
-)
-"""Settings of the adaptive choice, which this version does not make."""
 _LARGEST_FLOOR_SUM = 0.5
 """Beyond it the floors, not latency and price, share out most of the traffic (behaviour.md §5)."""
 
@@ -103,7 +95,6 @@ def _build(reader: Reader, *, demo: bool) -> Settings:
         keywords=read_keywords(reader.json("PRO_SMART_ROUTING_KEYWORDS"), reader.findings),
     )
     adaptive = _adaptive(reader)
-    _warn_of_adaptive(reader, adaptive, models)
     _warn_of_routing(reader, smart, adaptive, models, providers)
     session, attempts, log = _session(reader), _attempts(reader), _log(reader)
     return Settings(
@@ -205,6 +196,7 @@ def _adaptive(reader: Reader) -> AdaptiveRouting:
         warm_cache_weight=reader.number("PRO_ROUTING_WARM_CACHE_WEIGHT"),
         warm_cache_ttl_s=reader.number("PRO_ROUTING_WARM_CACHE_TTL"),
         latency_decay_s=reader.number("PRO_ROUTING_LATENCY_DECAY"),
+        latency_cap_s=reader.number("HTTP_TIMEOUT"),
     )
 
 
@@ -249,18 +241,6 @@ def _virtual_models(
     if demo:
         add_demo(aliases, entries)
     return link(entries, provider_views(providers), reader.findings)
-
-
-def _warn_of_adaptive(reader: Reader, adaptive: AdaptiveRouting, models: dict[str, VirtualModel]) -> None:
-    """Warn of what asks for the adaptive choice; not where it is switched off anyway."""
-    if not adaptive.enabled:
-        return
-    pools = [shown(model.source) for model in models.values() if model.strategy is Strategy.ADAPTIVE]
-    given = [reader.place(name) for name in _WITHOUT_EFFECT if reader.is_given(name)]
-    effects = [f"{', '.join(pools)} acts as round_robin" if len(pools) == 1 else f"{', '.join(pools)} act as round_robin"] if pools else []
-    effects += [f"{', '.join(given)} {'has' if len(given) == 1 else 'have'} no effect"] if given else []
-    if effects:
-        reader.findings.warn("adaptive routing", f"is not in this version: {'; '.join(effects)}")
 
 
 def _warn_of_routing(

@@ -118,5 +118,6 @@ def known_names(policy: Policy) -> KnownNames:
         providers=frozenset(policy.providers),
         targets=frozenset(listed | legs | tiers),
         aliases=frozenset(policy.smart.aliases),
+        sources=frozenset(policy.virtual_models),
         has_routing=policy.adaptive.enabled,
     )

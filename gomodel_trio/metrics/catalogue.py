@@ -12,7 +12,7 @@ import msgspec
 
 from gomodel_trio.metrics import families
 from gomodel_trio.metrics.families import ENDPOINTS, OTHER, Family
-from gomodel_trio.route.names import TargetId, Tier, split_target
+from gomodel_trio.route.names import Kind, TargetId, Tier, split_target
 from gomodel_trio.route.outcome import Cause, Outcome
 
 # prometheus-client reads these at import and would then keep its counters in files of a directory that may not exist, and never remove a
@@ -26,6 +26,9 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
 """The content type of what `Metrics.render` returns."""
 
+Picked = Literal["p2c", "pinned", "probe", "all_cooling"]
+"""How an adaptive virtual model chose (§5)."""
+
 TierReason = Literal["forced", "explicit_reasoning", "session_pin", "score"]
 """Why a request went to its tier (§3)."""
 
@@ -36,6 +39,7 @@ class KnownNames(msgspec.Struct, frozen=True):
     providers: frozenset[str] = frozenset()
     targets: frozenset[TargetId] = frozenset()
     aliases: frozenset[str] = frozenset()
+    sources: frozenset[str] = frozenset()
     has_routing: bool = True
 
 
@@ -58,6 +62,9 @@ class Metrics:
         self._cooldowns = self._counter(families.COOLDOWNS)
         affinity = self._counter(families.SESSION_AFFINITY)
         self._honored, self._released = affinity.child("honored"), affinity.child("released")
+        self._selections = self._counter(families.SELECTIONS)
+        self._declines = self._counter(families.DECLINES)
+        self._estimates = self._gauge(families.LATENCY_ESTIMATE)
         self._in_flight = self._gauge(families.TARGET_IN_FLIGHT)
         self._cooling = self._gauge(families.COOLING)
         # The targets behind the two gauges, as several may share a label (`provider/other`) and one may leave the configuration while
@@ -132,6 +139,21 @@ class Metrics:
         """Count a session that left a cooling target for good."""
         self._released.inc()
 
+    def target_selected(self, source: str, target: TargetId, reason: Picked) -> None:
+        """Count a choice of an adaptive virtual model."""
+        self._selections.child(self._source_label(source), self._target_label(target), reason).inc()
+
+    def selection_declined(self, source: str) -> None:
+        """Count a choice that the selector could not make."""
+        self._declines.child(self._source_label(source), "fault").inc()
+
+    def estimate_changed(self, target: TargetId, kind: Kind, value_s: float | None) -> None:
+        """Show a target's stored estimate; None: there is none any more."""
+        if value_s is None:
+            self._estimates.keep(lambda labels: labels != (target, kind.value))
+        elif target in self._names.targets:
+            self._estimates.child(target, kind.value).set(value_s)
+
     def in_flight_changed(self, target: TargetId, count: int) -> None:
         """Show how many attempts run at the target."""
         if count > 0:
@@ -152,6 +174,9 @@ class Metrics:
         targets = {*names.targets, *others, OTHER}
         for by_target in (self._outcomes, self._cooldowns, self._in_flight, self._cooling):
             by_target.keep(lambda labels: labels[0] in targets)
+        self._estimates.keep(lambda labels: labels[0] in names.targets)
+        self._selections.keep(lambda labels: (labels[0] in names.sources or labels[0] == OTHER) and labels[1] in targets)
+        self._declines.keep(lambda labels: labels[0] in names.sources or labels[0] == OTHER)
         for by_alias in (self._tier_requests, self._tier_escalations, self._tier_score):
             by_alias.keep(lambda labels: labels[0] in names.aliases or labels[0] == OTHER)
         for by_model in (self._requests, self._durations):
@@ -187,6 +212,9 @@ class Metrics:
 
     def _alias_label(self, alias: str) -> str:
         return alias if alias in self._names.aliases else OTHER
+
+    def _source_label(self, source: str) -> str:
+        return source if source in self._names.sources else OTHER
 
     def _target_label(self, target: TargetId) -> str:
         if target in self._names.targets:

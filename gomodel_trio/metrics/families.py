@@ -77,6 +77,27 @@ SESSION_AFFINITY: Final = Family(
     "Requests of pinned sessions: kept on their target (honored), or moved off a cooling one (released).",
     is_routing=True,
 )
+SELECTIONS: Final = Family(
+    "gomodel_pro_routing_selections_total",
+    "counter",
+    ("source", "target", "reason"),
+    "Choices of adaptive virtual models among two or more candidates.",
+    is_routing=True,
+)
+DECLINES: Final = Family(
+    "gomodel_pro_routing_declines_total",
+    "counter",
+    ("source", "reason"),
+    "Choices that an adaptive virtual model's selector could not make; round_robin made them.",
+    is_routing=True,
+)
+LATENCY_ESTIMATE: Final = Family(
+    "gomodel_pro_routing_latency_estimate_seconds",
+    "gauge",
+    ("target", "kind"),
+    "A target's stored latency estimate: to the first content of streams, to the complete answer otherwise.",
+    is_routing=True,
+)
 TARGET_IN_FLIGHT: Final = Family(
     "gomodel_pro_routing_in_flight", "gauge", ("target",), "Attempts running at a target now.", is_routing=True
 )
@@ -93,6 +114,9 @@ CATALOGUE: Final = (
     OUTCOMES,
     COOLDOWNS,
     SESSION_AFFINITY,
+    SELECTIONS,
+    DECLINES,
+    LATENCY_ESTIMATE,
     TARGET_IN_FLIGHT,
     COOLING,
 )
@@ -108,8 +132,10 @@ LABEL_VALUES: Final[dict[str, str]] = {
     "tier": "`easy` or `hard`",
     "reason": (
         "why: of a tier `forced`, `explicit_reasoning`, `session_pin`, `score`; of a cooldown `rate`, `auth`, `not_found`, `account`, "
-        "`fault`"
+        "`fault`; of a selection `p2c`, `pinned`, `probe`, `all_cooling`; of a decline `fault`"
     ),
+    "source": "a virtual model of the configuration, or `other`",
+    "kind": "`stream` or `unary`",
     "target": "a target that the configuration names, as `provider/model`; a provider's other models share `provider/other`",
     "outcome": (
         "how an attempt ended: `success`, `rate_limited`, `auth`, `not_found`, `account`, `server_error`, `network`, `truncated`, "

@@ -9,6 +9,7 @@ cooldowns double, `run` counts consecutive faults; both go back to 0 only by an 
 """
 
 import math
+from enum import Enum
 from typing import Final
 
 import msgspec
@@ -30,6 +31,14 @@ _LARGEST_EXPONENT: Final = 64
 
 _AT_ONCE: Final = frozenset({Outcome.AUTH, Outcome.NOT_FOUND, Outcome.ACCOUNT})
 _NO_NEWS: Final = frozenset({Outcome.REQUEST, Outcome.CLIENT})
+
+
+class Standing(Enum):
+    """How a target stands at an instant."""
+
+    WELL = "well"
+    PROBATION = "probation"
+    COOLING = "cooling"
 
 
 class TargetHealth(msgspec.Struct, frozen=True):

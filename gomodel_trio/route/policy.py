@@ -99,7 +99,10 @@ class SmartRouting(msgspec.Struct, frozen=True):
 
 
 class AdaptiveRouting(msgspec.Struct, frozen=True):
-    """Adaptive routing (§5). Its cooldown settings are the one notion of health for every strategy."""
+    """Adaptive routing (§5). Its cooldown settings are the one notion of health for every strategy.
+
+    `latency_cap_s`: no failure raises an estimate beyond it (HTTP_TIMEOUT).
+    """
 
     enabled: bool = True
     objective: Objective = Objective.BALANCED
@@ -109,6 +112,7 @@ class AdaptiveRouting(msgspec.Struct, frozen=True):
     warm_cache_weight: float = 8.0
     warm_cache_ttl_s: float = 600.0
     latency_decay_s: float = 30.0
+    latency_cap_s: float = 600.0
 
 
 class Price(msgspec.Struct, frozen=True):

@@ -14,8 +14,13 @@ from gomodel_trio.state import commands
 def facts_sink(metrics: Metrics, log: Log) -> Callable[[Sequence[commands.Fact]], None]:
     """What the actor calls with each batch of facts."""
 
+    faulty: set[str] = set()
+
     def take(facts: Sequence[commands.Fact]) -> None:
         for fact in facts:
+            if isinstance(fact, commands.SelectionDeclined) and fact.source not in faulty:  # told once: it fails at every request
+                faulty.add(fact.source)
+                log.error("selection_declined", virtual_model=fact.source, error=fact.error)
             _take(metrics, log, fact)
 
     return take
@@ -27,6 +32,10 @@ def _take(metrics: Metrics, log: Log, fact: commands.Fact) -> None:
             metrics.in_flight_changed(fact.target, fact.count)
         case commands.AttemptEnded():
             metrics.attempt_ended(fact.target, fact.outcome, fact.cause)
+        case commands.TargetSelected():
+            metrics.target_selected(fact.source, fact.target, fact.reason)
+        case commands.EstimateChanged():
+            metrics.estimate_changed(fact.target, fact.kind, fact.value_s)
         case commands.PinHonored():
             metrics.pin_honored()
         case commands.TierPinsCounted():
@@ -43,6 +52,8 @@ def _take(metrics: Metrics, log: Log, fact: commands.Fact) -> None:
         case commands.CooldownEnded():
             metrics.cooldown_ended(fact.target)
             log.info("cooldown_ended", target=fact.target)
+        case commands.SelectionDeclined():
+            metrics.selection_declined(fact.source)
         case commands.PinExpired():
             log.debug("pins_expired", kind=fact.kind, count=fact.count)
         case _:

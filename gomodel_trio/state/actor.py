@@ -22,6 +22,8 @@ from gomodel_trio.state.commands import (
     Decide,
     Decision,
     Expire,
+    Explain,
+    Explanation,
     Fact,
     Finish,
     FirstByte,
@@ -125,6 +127,8 @@ class Actor:
     async def ask(self, command: Expire) -> NextExpiry: ...
     @overload
     async def ask(self, command: Inspect) -> Inspection: ...
+    @overload
+    async def ask(self, command: Explain) -> Explanation: ...
     @overload
     async def ask(self, command: ResetTarget) -> bool: ...
     @overload

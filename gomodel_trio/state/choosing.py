@@ -14,12 +14,15 @@ from typing import Literal
 import msgspec
 
 from gomodel_trio.route.expand import Branch, Node, is_allowed, is_available, path_to, slowdown_of
+from gomodel_trio.route.health import Standing
+from gomodel_trio.route.latency import NEVER_MEASURED_S
 from gomodel_trio.route.names import TargetId, split_target
 from gomodel_trio.route.policy import Strategy, VirtualModel
 from gomodel_trio.route.resolve import resolve_concrete
 from gomodel_trio.route.strategies import order_keys, pick_cheapest, pick_last_resort, pick_round_robin
-from gomodel_trio.state.commands import Decide, NoTarget, Reason, Why
-from gomodel_trio.state.tables import PinKey, RoutingState, Standing, TurnKey
+from gomodel_trio.state.commands import Decide, NoTarget, Picked, Reason, Selected, Why
+from gomodel_trio.state.selector import select, standing_of
+from gomodel_trio.state.tables import PinKey, RoutingState, TurnKey
 from gomodel_trio.wire.dialect import Dialect
 
 
@@ -31,8 +34,19 @@ class PinMove(msgspec.Struct, frozen=True):
     kind: Literal["write", "keep", "release", "use"]
 
 
+class Pick(msgspec.Struct, frozen=True):
+    """An adaptive virtual model chose: how, or None and the fault for which its selector declined."""
+
+    source: str
+    how: Picked | None
+    error: str = ""
+
+
 class Choice(msgspec.Struct, frozen=True):
-    """A chosen target and what choosing it changes: pins, round robin's turns, and the provider whose key cursor advances."""
+    """A chosen target and what choosing it changes: pins, round robin's turns, and the provider whose key cursor advances.
+
+    `picks`: what adaptive virtual models did on the way. `presumed_s`: what the target was taken to need.
+    """
 
     target: TargetId
     reason: Reason
@@ -43,13 +57,16 @@ class Choice(msgspec.Struct, frozen=True):
     was_cooling: bool
     keys: tuple[int, ...]
     slowdown: float | None
+    picks: tuple[Pick, ...] = ()
+    selected: Selected | None = None
+    presumed_s: float = NEVER_MEASURED_S
     moves: tuple[PinMove, ...] = ()
     turns: tuple[TurnKey, ...] = ()
     key_turn: str | None = None
 
 
-def choose(state: RoutingState, decide: Decide, at_s: float) -> Choice | NoTarget:
-    """Tell the target that `decide` gets at `at_s`."""
+def choose(state: RoutingState, decide: Decide, at_s: float, draws: tuple[float, float]) -> Choice | NoTarget:
+    """Tell the target that `decide` gets at `at_s`; `draws` are two uniform numbers in [0, 1)."""
     model = state.policy.virtual_models.get(decide.name) if decide.provider is None else None
     if model is not None and model.enabled:
         if not is_allowed(model, decide.user_path):
@@ -57,13 +74,24 @@ def choose(state: RoutingState, decide: Decide, at_s: float) -> Choice | NoTarge
         branch = state.branch(model, decide.dialect)
         if not branch.targets:
             return _unavailable(state, state.branch(model).targets)
-        return _Chooser(state, decide, at_s, branch.targets, branch).choose()
+        return _Chooser(state, decide, at_s, draws, candidates=branch.targets, branch=branch).choose()
     target = resolve_concrete(state.policy.providers, decide.name, decide.provider, decide.dialect)
     if target is None:
         return NoTarget(Why.UNKNOWN)
     if not is_available(state.policy, target, decide.dialect):
         return _unavailable(state, (target,) if is_available(state.policy, target) else ())
-    return _Chooser(state, decide, at_s, (target,), None).choose()
+    return _Chooser(state, decide, at_s, draws, candidates=(target,), branch=None).choose()
+
+
+def pin_of(state: RoutingState, branch: Branch, decide: Decide, at_s: float) -> tuple[PinKey | None, str | None]:
+    """Tell the key of the session's pin, None where none is kept; and the live pin, if it is still one of the model's legs."""
+    model, session = branch.model, decide.session
+    keeps = model.session_affinity and model.strategy is not Strategy.FAILOVER and len(branch.configured) > 1
+    if session is None or not keeps or not decide.feeds_routing:
+        return None, None
+    key = (model.source, session)
+    pin = state.target_pins.get(key, at_s=at_s, ttl_s=state.policy.affinity_ttl_s)
+    return key, pin if pin in branch.configured else None
 
 
 def _unavailable(state: RoutingState, others: tuple[TargetId, ...]) -> NoTarget:
@@ -78,18 +106,43 @@ def _unavailable(state: RoutingState, others: tuple[TargetId, ...]) -> NoTarget:
 class _Chooser:
     """One choice in the making. `branch` is None for a concrete name, which has one candidate."""
 
-    __slots__ = ("at_s", "branch", "candidates", "decide", "is_aware", "is_failover_allowed", "moves", "state", "turns")
+    __slots__ = (
+        "at_s",
+        "branch",
+        "candidates",
+        "decide",
+        "draws",
+        "is_aware",
+        "is_failover_allowed",
+        "moves",
+        "picks",
+        "selected",
+        "state",
+        "turns",
+    )
 
-    def __init__(self, state: RoutingState, decide: Decide, at_s: float, candidates: tuple[TargetId, ...], branch: Branch | None) -> None:
+    def __init__(
+        self,
+        state: RoutingState,
+        decide: Decide,
+        at_s: float,
+        draws: tuple[float, float],
+        *,
+        candidates: tuple[TargetId, ...],
+        branch: Branch | None,
+    ) -> None:
         self.state = state
         self.decide = decide
         self.at_s = at_s
+        self.draws = draws
         self.candidates = candidates
         self.branch = branch
         self.is_aware = state.policy.is_health_enabled if branch is None else self._is_health_aware(branch.model)
         self.is_failover_allowed = branch is None or branch.model.failover
         self.moves: list[PinMove] = []
         self.turns: list[TurnKey] = []
+        self.picks: list[Pick] = []
+        self.selected: Selected | None = None
 
     def choose(self) -> Choice | NoTarget:
         decide = self.decide
@@ -108,6 +161,7 @@ class _Chooser:
         """Choose at a virtual model and below it; the outermost real choice gives the reason."""
         usable = self._usable(branch)
         if not usable:
+            self._count(branch, "all_cooling")
             return self._last_resort(branch.targets, branch), "all_cooling"
         node, reason = self._pick(branch, usable)
         if node.branch is None:
@@ -121,6 +175,7 @@ class _Chooser:
         for node in usable:
             if node.name == pin and key is not None:
                 self.moves.append(PinMove(key, node.name, "keep"))
+                self._count(branch, "pinned")
                 return node, "single" if len(branch.nodes) == 1 else "pinned"
         node, reason = self._by_strategy(branch, usable, has_pin=pin is not None)
         if key is not None:
@@ -136,14 +191,34 @@ class _Chooser:
             case Strategy.COST:
                 return usable[pick_cheapest([node.price for node in usable])], "cost"
             case Strategy.ADAPTIVE if self.state.policy.adaptive.enabled:
-                unproven = [node for node in usable if self._standing(node) is Standing.PROBATION]
-                if unproven and not has_pin:
-                    return min(unproven, key=self._recovered_at_s), "probe"
-                # A session that leaves a cooling pin, or waits for an unavailable one, is no guinea pig while another target is well.
-                usable = [node for node in usable if self._standing(node) is Standing.WELL] or usable
+                selected = self._selected(branch, branch.nodes, allows_probe=not has_pin)
+                if selected is not None:
+                    return branch.nodes[selected.made.index], selected.made.reason
         key = (branch.model.source, self.decide.dialect)
         self.turns.append(key)
         return usable[pick_round_robin([node.weight for node in usable], self.state.turns.get(key, 0))], "round_robin"
+
+    # ---- adaptive ----
+
+    def _selected(self, branch: Branch, legs: Sequence[Node], *, allows_probe: bool) -> Selected | None:
+        """Ask the selector; None: it failed, and the cursor decides."""
+        source = branch.model.source
+        try:
+            selected = select(self.state, source, legs, self.decide, at_s=self.at_s, draws=self.draws, allows_probe=allows_probe)
+        except Exception as error:  # whatever is wrong with one decision, the request has to go somewhere
+            self.picks.append(Pick(source, None, repr(error)))
+            return None
+        self.selected = selected
+        self.picks.append(Pick(source, selected.made.reason))
+        return selected
+
+    def _count(self, branch: Branch, how: Picked) -> None:
+        """Note how an adaptive virtual model chose without its selector; of one candidate there is no choice."""
+        if self._is_adaptive(branch.model) and len(branch.nodes) > 1:
+            self.picks.append(Pick(branch.model.source, how))
+
+    def _is_adaptive(self, model: VirtualModel) -> bool:
+        return model.strategy is Strategy.ADAPTIVE and self.state.policy.adaptive.enabled
 
     # ---- the later choices ----
 
@@ -157,12 +232,33 @@ class _Chooser:
         if not usable:
             if any(self._was_last_resort(target) for target in tried):
                 return self._exhausted()
+            if self.branch is not None:
+                self._count(self.branch, "all_cooling")
             return self._chosen(self._last_resort(remaining, self.branch), "all_cooling")
-        pinned = () if self.branch is None else self._pinned_targets(self.branch)
-        target = next((target for target in usable if target in pinned), usable[0])
-        if self.branch is not None:
-            self._follow(self.branch, target)
-        return self._chosen(target, "next")
+        if self.branch is None:
+            return self._chosen(usable[0], "next")
+        target, reason = self._next_of(self.branch, remaining, usable)
+        self._follow(self.branch, target)
+        return self._chosen(target, reason)
+
+    def _next_of(self, root: Branch, remaining: Sequence[TargetId], usable: Sequence[TargetId]) -> tuple[TargetId, Reason]:
+        """The target of the session's live pin, for the session may have moved meanwhile; else the healthiest, or the next in order."""
+        pinned = self._pinned_targets(root)
+        for target in usable:
+            if target in pinned:
+                self._count(root, "pinned")
+                return target, "next"
+        if self._is_adaptive(root.model) and len(remaining) > 1:
+            # A request that has failed once is no guinea pig: `allows_probe` is for first choices.
+            selected = self._selected(root, [self._flat_leg(root, target) for target in remaining], allows_probe=False)
+            if selected is not None:
+                return remaining[selected.made.index], selected.made.reason
+        return usable[0], "next"
+
+    def _flat_leg(self, root: Branch, target: TargetId) -> Node:
+        """A target as a leg of its own, with the weight of the leg it is under."""
+        price = self.state.policy.prices.get(target)
+        return Node(target, path_to(root, target)[0][1].weight, (target,), None if price is None else price.total_usd_per_mtok)
 
     def _follow(self, root: Branch, target: TargetId) -> None:
         """Note what the pins on the way to `target` become: the session moves with the request where its pin is cooling."""
@@ -183,13 +279,7 @@ class _Chooser:
 
     def _pin(self, branch: Branch) -> tuple[PinKey | None, str | None]:
         """The key of this session's pin, None where none is kept; and the live pin, if it is still one of the model's legs."""
-        model, session = branch.model, self.decide.session
-        keeps = model.session_affinity and model.strategy is not Strategy.FAILOVER and len(branch.configured) > 1
-        if session is None or not keeps or not self.decide.feeds_routing:
-            return None, None
-        key = (model.source, session)
-        pin = self.state.target_pins.get(key, at_s=self.at_s, ttl_s=self.state.policy.affinity_ttl_s)
-        return key, pin if pin in branch.configured else None
+        return pin_of(self.state, branch, self.decide, self.at_s)
 
     def _repin(self, branch: Branch, key: PinKey, pin: str | None, node: Node) -> None:
         if pin is None:
@@ -205,26 +295,15 @@ class _Chooser:
     # ---- health ----
 
     def _is_health_aware(self, model: VirtualModel) -> bool:
-        policy = self.state.policy
-        return policy.is_health_enabled or (model.strategy is Strategy.ADAPTIVE and policy.adaptive.enabled)
+        return self.state.policy.is_health_enabled or self._is_adaptive(model)
 
     def _is_cooling(self, target: TargetId, is_aware: bool) -> bool:
         return is_aware and self.state.standing(target, self.at_s) is Standing.COOLING
 
-    def _standing(self, node: Node) -> Standing:
-        """A leg stands as the best of its targets does."""
-        if node.branch is None:
-            return self.state.standing(node.targets[0], self.at_s)
-        standings = {self.state.standing(target, self.at_s) for target in node.targets}
-        return next(standing for standing in Standing if standing in standings)
-
     def _usable(self, branch: Branch) -> list[Node]:
         if not self._is_health_aware(branch.model):
             return list(branch.nodes)
-        return [node for node in branch.nodes if self._standing(node) is not Standing.COOLING]
-
-    def _recovered_at_s(self, node: Node) -> float:
-        return min(self.state.health(target).until_s for target in node.targets)
+        return [node for node in branch.nodes if standing_of(self.state, node, self.at_s) is not Standing.COOLING]
 
     def _last_resort(self, targets: Sequence[TargetId], branch: Branch | None) -> TargetId:
         pinned = () if branch is None else self._pinned_targets(branch)
@@ -247,10 +326,21 @@ class _Chooser:
             was_cooling=was_cooling,
             keys=order_keys(key_count, provider=provider, session=session, turn=self.state.key_turns.get(provider, 0)),
             slowdown=None if self.branch is None else slowdown_of(path_to(self.branch, target)),
+            picks=tuple(self.picks),
+            selected=self.selected,
+            presumed_s=self._presumed_s(target),
             moves=() if was_cooling else tuple(self.moves),
             turns=tuple(self.turns),
             key_turn=provider if key_count > 1 and session is None else None,
         )
+
+    def _presumed_s(self, target: TargetId) -> float:
+        """What the selector took the target to need; under a chained leg that is not known of the target itself."""
+        if self.selected is not None:
+            made, given = self.selected.made, self.selected.given
+            if given.candidates[made.index].name == target:
+                return made.latencies_s[made.index]
+        return NEVER_MEASURED_S
 
     def _left(self, chosen: TargetId) -> tuple[TargetId, ...]:
         """The untried others in declared order, behind them the one cooling target that would be tried."""

@@ -8,9 +8,11 @@ from typing import Literal
 
 import msgspec
 
+from gomodel_trio.route.decide import DecisionInput, Selection
+from gomodel_trio.route.health import Standing
 from gomodel_trio.route.names import Kind, LeaseId, SessionId, TargetId, Tier
 from gomodel_trio.route.outcome import Cause, Outcome
-from gomodel_trio.route.policy import Policy
+from gomodel_trio.route.policy import Policy, Strategy
 from gomodel_trio.wire.dialect import Dialect
 
 # ---- commands -------------------------------------------------------------------------------------------------------
@@ -45,9 +47,10 @@ class Decide(msgspec.Struct, frozen=True, tag=True):
 
 
 class FirstByte(msgspec.Struct, frozen=True, tag=True):
-    """The target answered 2xx: a stream's first content event (§6), or the head of a unary answer. No reply."""
+    """The target answered 2xx. No reply. `is_content`: its first content event (§6) came; else only the head of an answer did."""
 
     lease: LeaseId
+    is_content: bool = True
 
 
 class Finish(msgspec.Struct, frozen=True, tag=True):
@@ -85,7 +88,18 @@ class Preview(msgspec.Struct, frozen=True, tag=True):
     decide: Decide
 
 
-Command = RouteTier | Decide | FirstByte | Finish | Expire | ReplacePolicy | ResetTarget | Inspect | Preview
+class Explain(msgspec.Struct, frozen=True, tag=True):
+    """What RouteTier and then Decide would answer, and out of what, without changing anything. → Explanation
+
+    `route` None: no tier pin has a say. `raised_name` takes the place of `decide.name` where the pin alone makes the request hard.
+    """
+
+    decide: Decide
+    route: RouteTier | None = None
+    raised_name: str | None = None
+
+
+Command = RouteTier | Decide | FirstByte | Finish | Expire | ReplacePolicy | ResetTarget | Inspect | Preview | Explain
 
 
 class Stamped(msgspec.Struct, frozen=True):
@@ -108,8 +122,19 @@ class TierReply(msgspec.Struct, frozen=True):
     is_escalated: bool
 
 
-Reason = Literal["single", "round_robin", "cost", "failover", "adaptive", "pinned", "next", "probe", "all_cooling", "again"]
+Reason = Literal["single", "round_robin", "cost", "failover", "p2c", "pinned", "next", "probe", "all_cooling", "again"]
 """How a target was chosen."""
+
+Picked = Literal["p2c", "pinned", "probe", "all_cooling"]
+"""How an adaptive virtual model chose."""
+
+
+class Selected(msgspec.Struct, frozen=True):
+    """What the selector of a virtual model was given and what it made of it: enough to recompute the decision."""
+
+    source: str
+    given: DecisionInput
+    made: Selection
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -119,6 +144,7 @@ class Decision(msgspec.Struct, frozen=True):
     declared order, chained ones flattened. `left`: how many untried candidates remain after this one, in the order they would be tried
     (for adaptive: not cooling first). `is_failover_allowed`: the virtual model's `failover`. `was_cooling`: it is a last resort.
     `keys`: indices of the provider's keys, in the order to use them. `slowdown`: of the virtual model, None if there is none.
+    `selected`: the selector's decision, None where it was not asked (outermost first, if a chain asks more than one, the last).
     """
 
     lease: LeaseId
@@ -131,6 +157,7 @@ class Decision(msgspec.Struct, frozen=True):
     was_cooling: bool = False
     keys: tuple[int, ...] = (0,)
     slowdown: float | None = None
+    selected: Selected | None = None
 
 
 class Why(StrEnum):
@@ -164,8 +191,21 @@ class NextExpiry(msgspec.Struct, frozen=True):
     at_s: float | None
 
 
+class TargetWeight(msgspec.Struct, frozen=True):
+    """What a target would weigh now for a request without a session in an adaptive virtual model, and its share of the draws."""
+
+    source: str
+    kind: Kind
+    weight: float
+    share: float
+
+
 class TargetState(msgspec.Struct, frozen=True):
-    """One row of an inspection."""
+    """One row of an inspection. `*_latency_s`: the estimates as stored, None if never measured. `streak`: consecutive cooldowns.
+
+    `weights`: one for each adaptive virtual model and kind that has the target as a leg of its own. `cooldown_reason`: of a cooldown that
+    runs, or that the target has not proven itself since.
+    """
 
     target: TargetId
     in_flight: int
@@ -174,18 +214,84 @@ class TargetState(msgspec.Struct, frozen=True):
     cooldown_left_s: float
     streak: int
     pins: int
+    stream_latency_s: float | None = None
+    unary_latency_s: float | None = None
+    weights: tuple[TargetWeight, ...] = ()
+    cooldown_reason: Outcome | None = None
 
 
 class Inspection(msgspec.Struct, frozen=True):
-    """The whole state, for operators and tests."""
+    """The whole state at `at_s`, for operators and tests."""
 
     targets: tuple[TargetState, ...]
     open_leases: int
     tier_pins: int
     target_pins: int
+    at_s: float = 0.0
 
 
-Reply = TierReply | Decision | NoTarget | NextExpiry | Inspection | bool | None
+class LegState(msgspec.Struct, frozen=True):
+    """A candidate as one request meets it: a target, or a chained virtual model, which has a `strategy` and `legs` of its own.
+
+    `stream_latency_s`, `unary_latency_s`: the estimates as stored. `latency_s`: what the selector takes it to need, measured or presumed;
+    `load_s`: that times the attempts it would share the target with; both None where no selector would be asked. `weight`, `share`: of a
+    single draw of an adaptive model, or of the slots of round robin; None for the other strategies. `price`: USD per Mtok, both directions.
+    """
+
+    name: str
+    in_flight: int
+    standing: Standing
+    cooldown_left_s: float
+    cooldown_reason: Outcome | None
+    stream_latency_s: float | None
+    unary_latency_s: float | None
+    price: float | None
+    latency_s: float | None = None
+    load_s: float | None = None
+    weight: float | None = None
+    share: float | None = None
+    is_warm: bool = False
+    is_pinned: bool = False
+    strategy: Strategy | None = None
+    legs: "tuple[LegState, ...]" = ()
+
+
+class PinState(msgspec.Struct, frozen=True):
+    """A session's live pin in a virtual model: the leg it holds, available or not, and how long it lasts unused.
+
+    `is_honored`: the leg may be used now, so the session is kept there.
+    """
+
+    name: str
+    left_s: float
+    is_honored: bool
+
+
+class TierState(msgspec.Struct, frozen=True):
+    """What a session's tier pin makes of a request. `pin` and `pin_left_s`: None without a live one."""
+
+    reply: TierReply
+    pin: Tier | None
+    pin_left_s: float | None
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """A request as it would be routed at `at_s`. `decide`: as it was decided on in the end. `decision` has no lease.
+
+    `strategy`, `unavailable` (its legs that are no candidates) and `pin` are those of the virtual model asked for; `legs`: all candidates.
+    """
+
+    at_s: float
+    decide: Decide
+    decision: Decision | NoTarget
+    tier: TierState | None = None
+    strategy: Strategy | None = None
+    legs: tuple[LegState, ...] = ()
+    unavailable: tuple[str, ...] = ()
+    pin: PinState | None = None
+
+
+Reply = TierReply | Decision | NoTarget | NextExpiry | Inspection | Explanation | bool | None
 """What a command may be answered with; None where there is no reply."""
 
 # ---- facts ----------------------------------------------------------------------------------------------------------
@@ -253,6 +359,29 @@ class InFlightChanged(msgspec.Struct, frozen=True, tag=True):
     count: int
 
 
+class TargetSelected(msgspec.Struct, frozen=True, tag=True):
+    """An adaptive virtual model chose among its candidates."""
+
+    source: str
+    target: TargetId
+    reason: Picked
+
+
+class SelectionDeclined(msgspec.Struct, frozen=True, tag=True):
+    """The selector of an adaptive virtual model failed by an internal fault; round robin chose in its place."""
+
+    source: str
+    error: str
+
+
+class EstimateChanged(msgspec.Struct, frozen=True, tag=True):
+    """A target's stored latency estimate; None: it was forgotten."""
+
+    target: TargetId
+    kind: Kind
+    value_s: float | None
+
+
 Fact = (
     TierEscalated
     | TierPinsCounted
@@ -263,4 +392,7 @@ Fact = (
     | PinExpired
     | AttemptEnded
     | InFlightChanged
+    | TargetSelected
+    | SelectionDeclined
+    | EstimateChanged
 )

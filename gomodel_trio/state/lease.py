@@ -43,11 +43,11 @@ class Lease:
         self.finish(Outcome.CLIENT)
 
     def head(self) -> None:
-        """Note that a whole answer has begun with a 2xx. It is told only if the client leaves before its end: else the end says more."""
+        """Note that an answer has begun with a 2xx. It is told only if the client leaves before its end: else the end says more."""
         self._has_head = True
 
     def first_byte(self) -> None:
-        """Tell that the target answered 2xx: a stream's first content event."""
+        """Tell that an answer's first content has come."""
         if self._is_open and not self._has_first_byte and isinstance(self.decision, Decision):
             self._has_first_byte = True
             self._actor.tell(FirstByte(self.decision.lease))
@@ -55,7 +55,7 @@ class Lease:
     def finish(self, outcome: Outcome, *, cause: Cause = Cause.NONE, retry_after_s: float | None = None) -> None:
         """End the attempt; only the first call counts."""
         if self._is_open and isinstance(self.decision, Decision):
-            if self._has_head and outcome is Outcome.CLIENT:
-                self.first_byte()
+            if self._has_head and outcome is Outcome.CLIENT and not self._has_first_byte:
+                self._actor.tell(FirstByte(self.decision.lease, is_content=False))
             self._is_open = False
             self._actor.tell(Finish(self.decision.lease, outcome, cause, retry_after_s))

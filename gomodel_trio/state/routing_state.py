@@ -8,12 +8,14 @@ preview is the first half alone. Equal commands from an equal state give equal r
 """
 
 import math
+from collections.abc import Sequence
 from typing import assert_never
 
 import msgspec
 
-from gomodel_trio.route.health import WELL, Benched, Recovered, TargetHealth, after_first_byte, after_outcome, is_silence
-from gomodel_trio.route.names import LeaseId, TargetId, split_target
+from gomodel_trio.route.health import WELL, Benched, Recovered, Standing, TargetHealth, after_first_byte, after_outcome, is_silence
+from gomodel_trio.route.latency import UNMEASURED, after_answer, after_failure, after_hang_up
+from gomodel_trio.route.names import Kind, LeaseId, TargetId, split_target
 from gomodel_trio.route.outcome import Cause, Outcome
 from gomodel_trio.route.policy import Policy
 from gomodel_trio.route.tier import raise_tier
@@ -24,7 +26,9 @@ from gomodel_trio.state.commands import (
     CooldownStarted,
     Decide,
     Decision,
+    EstimateChanged,
     Expire,
+    Explain,
     Fact,
     Finish,
     FirstByte,
@@ -41,13 +45,18 @@ from gomodel_trio.state.commands import (
     Reply,
     ResetTarget,
     RouteTier,
+    SelectionDeclined,
     Stamped,
+    TargetSelected,
     TargetState,
+    TargetWeight,
     TierEscalated,
     TierPinsCounted,
     TierReply,
 )
-from gomodel_trio.state.tables import MAX_UNDECLARED, OpenLease, RoutingState, Standing, TargetRecord
+from gomodel_trio.state.explaining import cooldown_reason, explanation, raised
+from gomodel_trio.state.shares import weights_of
+from gomodel_trio.state.tables import MAX_UNDECLARED, OpenLease, RoutingState, TargetRecord
 
 __all__ = ["RoutingState", "step"]
 
@@ -59,11 +68,11 @@ def step(state: RoutingState, stamped: Stamped) -> tuple[Reply, Facts]:
     at_s, command = stamped.at_s, stamped.command
     match command:
         case Decide():
-            return _decide(state, command, at_s)
+            return _decide(state, command, at_s, stamped.draws)
         case Finish():
             return None, _finish(state, command, at_s)
         case FirstByte():
-            return None, _first_byte(state, command)
+            return None, _first_byte(state, command, at_s)
         case RouteTier():
             return _route_tier(state, command, at_s)
         case Expire():
@@ -75,8 +84,10 @@ def step(state: RoutingState, stamped: Stamped) -> tuple[Reply, Facts]:
         case Inspect():
             return _inspect(state, at_s), ()
         case Preview():
-            choice = choose(state, command.decide, at_s)
-            return choice if isinstance(choice, NoTarget) else _decision(choice, LeaseId(0)), ()
+            return _preview(state, command.decide, at_s, stamped.draws), ()
+        case Explain():
+            decide, tier = raised(state, command, at_s)
+            return explanation(state, decide, tier, _preview(state, decide, at_s, stamped.draws), at_s), ()
         case _:
             assert_never(command)
 
@@ -101,8 +112,8 @@ def _route_tier(state: RoutingState, command: RouteTier, at_s: float) -> tuple[T
 # ---- leases ---------------------------------------------------------------------------------------------------------
 
 
-def _decide(state: RoutingState, command: Decide, at_s: float) -> tuple[Decision | NoTarget, Facts]:
-    choice = choose(state, command, at_s)
+def _decide(state: RoutingState, command: Decide, at_s: float, draws: tuple[float, float]) -> tuple[Decision | NoTarget, Facts]:
+    choice = choose(state, command, at_s, draws)
     if isinstance(choice, NoTarget):
         return choice, ()
     facts = _apply_moves(state, choice, at_s)
@@ -112,6 +123,10 @@ def _decide(state: RoutingState, command: Decide, at_s: float) -> tuple[Decision
         state.key_turns[choice.key_turn] = state.key_turns.get(choice.key_turn, 0) + 1
     facts += _forget_old(state, choice.target, at_s)
     facts += _sweep(state)
+    for pick in choice.picks:
+        facts.append(
+            SelectionDeclined(pick.source, pick.error) if pick.how is None else TargetSelected(pick.source, choice.target, pick.how)
+        )
     state.last_lease += 1
     lease = LeaseId(state.last_lease)
     record = state.record(choice.target)
@@ -119,14 +134,21 @@ def _decide(state: RoutingState, command: Decide, at_s: float) -> tuple[Decision
     state.leases[lease] = OpenLease(
         target=choice.target,
         kind=command.kind,
+        session=command.session,
         started_at_s=at_s,
         epoch=record.epoch,
         feeds_routing=command.feeds_routing,
         is_again=choice.reason == "again",
         was_cooling=choice.was_cooling,
+        presumed_s=choice.presumed_s,
     )
     facts.append(InFlightChanged(choice.target, len(record.open_leases)))
     return _decision(choice, lease), tuple(facts)
+
+
+def _preview(state: RoutingState, decide: Decide, at_s: float, draws: tuple[float, float]) -> Decision | NoTarget:
+    choice = choose(state, decide, at_s, draws)
+    return choice if isinstance(choice, NoTarget) else _decision(choice, LeaseId(0))
 
 
 def _apply_moves(state: RoutingState, choice: Choice, at_s: float) -> list[Fact]:
@@ -152,18 +174,24 @@ def _decision(choice: Choice, lease: LeaseId) -> Decision:
         was_cooling=choice.was_cooling,
         keys=choice.keys,
         slowdown=choice.slowdown,
+        selected=choice.selected,
     )
 
 
-def _first_byte(state: RoutingState, command: FirstByte) -> Facts:
+def _first_byte(state: RoutingState, command: FirstByte, at_s: float) -> Facts:
     lease = state.leases.get(command.lease)
     if lease is None:
         return ()
-    lease.has_first_byte = True
+    lease.has_byte = True
+    is_answer = command.is_content or lease.kind is Kind.UNARY
     record = state.record(lease.target)
-    if lease.epoch == record.epoch:
+    facts: list[Fact] = []
+    if command.is_content and lease.content_at_s is None:
+        lease.content_at_s = at_s
+        facts = _learn(state, record, lease, Outcome.SUCCESS, at_s)
+    if is_answer and lease.epoch == record.epoch:
         record.health = after_first_byte(record.health, started_at_s=lease.started_at_s, started_order=command.lease)
-    return ()
+    return tuple(facts)
 
 
 def _finish(state: RoutingState, command: Finish, at_s: float) -> Facts:
@@ -173,7 +201,8 @@ def _finish(state: RoutingState, command: Finish, at_s: float) -> Facts:
     record = state.record(lease.target)
     record.open_leases.pop(command.lease, None)
     outcome, cause, elapsed_s = command.outcome, command.cause, at_s - lease.started_at_s
-    if outcome is Outcome.CLIENT and not lease.has_first_byte and is_silence(elapsed_s, None):
+    answered = record.latency.answered(lease.kind)
+    if outcome is Outcome.CLIENT and not lease.has_byte and is_silence(elapsed_s, None if answered is None else answered.value_s):
         outcome, cause = Outcome.FAULT, Cause.SILENT
     facts: list[Fact] = [
         AttemptEnded(lease.target, outcome, cause, elapsed_s),
@@ -181,9 +210,36 @@ def _finish(state: RoutingState, command: Finish, at_s: float) -> Facts:
     ]
     if lease.epoch == record.epoch:
         facts += _judge(state, record, lease, msgspec.structs.replace(command, outcome=outcome), at_s)
+    # An answer whose content was seen has told what it had to; its end can only add that it was cut.
+    if outcome is not Outcome.SUCCESS or lease.content_at_s is None:
+        facts += _learn(state, record, lease, outcome, at_s)
+    is_warm = outcome is Outcome.SUCCESS and state.has_selector and lease.feeds_routing and lease.epoch == record.epoch
+    if is_warm and lease.session is not None:
+        state.warm.put((lease.target, lease.session), True, at_s=at_s, limit=state.policy.max_pins)
     if record.is_blank and lease.target not in state.declared:
         del state.targets[lease.target]
     return tuple(facts)
+
+
+def _learn(state: RoutingState, record: TargetRecord, lease: OpenLease, outcome: Outcome, at_s: float) -> list[Fact]:
+    """Let an attempt feed the latency estimate of its target: at its first content, or at its end."""
+    is_fed = state.has_selector and lease.feeds_routing and lease.epoch == record.epoch and lease.target in state.declared
+    if not is_fed:
+        return []
+    old, kind = record.latency, lease.kind
+    elapsed_s = (at_s if lease.content_at_s is None else lease.content_at_s) - lease.started_at_s
+    match outcome:
+        case Outcome.SUCCESS:
+            record.latency = after_answer(old, kind, elapsed_s, at_s=at_s, decay_s=state.policy.adaptive.latency_decay_s)
+        case Outcome.RATE | Outcome.FAULT:
+            cap_s = state.policy.adaptive.latency_cap_s
+            record.latency = after_failure(old, kind, elapsed_s, at_s=at_s, cap_s=cap_s, presumed_s=lease.presumed_s)
+        case Outcome.CLIENT if lease.content_at_s is None:
+            record.latency = after_hang_up(old, kind, elapsed_s, at_s=at_s, presumed_s=lease.presumed_s)
+        case _:
+            return []
+    was, now = old.of(kind), record.latency.of(kind)
+    return [] if now is None or now is was else [EstimateChanged(lease.target, kind, now.value_s)]
 
 
 def _judge(state: RoutingState, record: TargetRecord, lease: OpenLease, end: Finish, at_s: float) -> list[Fact]:
@@ -265,6 +321,7 @@ def _expire(state: RoutingState, at_s: float) -> tuple[NextExpiry, Facts]:
         facts += [PinExpired("tier", count), TierPinsCounted(len(state.tier_pins))]
     if count := state.target_pins.expire(at_s=at_s, ttl_s=target_ttl_s):
         facts.append(PinExpired("target", count))
+    state.warm.expire(at_s=at_s, ttl_s=state.policy.adaptive.warm_cache_ttl_s)
     ends_s += [state.tier_pins.next_expiry_s(tier_ttl_s), state.target_pins.next_expiry_s(target_ttl_s)]
     return NextExpiry(min((end_s for end_s in ends_s if end_s is not None), default=None)), tuple(facts)
 
@@ -287,16 +344,21 @@ def _replace_policy(state: RoutingState, policy: Policy) -> Facts:
     """Take a policy; targets of providers that are gone or changed are forgotten, their open leases still close."""
     facts: list[Fact] = []
     old_providers, providers = state.policy.providers, policy.providers
+    changed = {name for name, old in old_providers.items() if (new := providers.get(name)) is None or new.fingerprint != old.fingerprint}
     for target, record in list(state.targets.items()):
-        old, new = (table.get(split_target(target)[0]) for table in (old_providers, providers))
-        if old is None or new is None or old.fingerprint != new.fingerprint:
+        if (provider := split_target(target)[0]) in changed or provider not in old_providers:
             facts += _forget(state, target, record)
+    state.warm.drop(lambda target: split_target(TargetId(target))[0] in changed)
     state.install(policy)
+    for target, record in list(state.targets.items()):
+        if target not in state.declared:
+            facts += _unlearn(state, target, record)
     state.turns = {key: turn for key, turn in state.turns.items() if key[0] in policy.virtual_models}
     state.key_turns = {name: turn for name, turn in state.key_turns.items() if name in providers}
     tier_pins = len(state.tier_pins)
     state.tier_pins.shrink(policy.max_pins if policy.smart.session_ttl_s > 0 else 0)
     state.target_pins.shrink(policy.max_pins)
+    state.warm.shrink(policy.max_pins)
     if len(state.tier_pins) != tier_pins:
         facts.append(TierPinsCounted(len(state.tier_pins)))
     return tuple(facts)
@@ -312,20 +374,32 @@ def _reset(state: RoutingState, target: TargetId) -> tuple[bool, Facts]:
 def _forget(state: RoutingState, target: TargetId, record: TargetRecord) -> list[Fact]:
     """Make a target fresh; what runs still counts as in flight, but its end says nothing about the fresh one."""
     facts = _report_ended(target, record)
-    record.health, record.was_last_resort = WELL, False
+    facts += [EstimateChanged(target, kind, None) for kind in Kind if record.latency.of(kind) is not None]
+    record.health, record.latency, record.was_last_resort = WELL, UNMEASURED, False
     record.epoch += 1
     if not record.open_leases:
         del state.targets[target]
     return facts
 
 
+def _unlearn(state: RoutingState, target: TargetId, record: TargetRecord) -> list[Fact]:
+    """Drop the estimates of a target that no virtual model can choose any more."""
+    facts: list[Fact] = [EstimateChanged(target, kind, None) for kind in Kind if record.latency.of(kind) is not None]
+    record.latency = UNMEASURED
+    if record.is_blank:
+        del state.targets[target]
+    return facts
+
+
 def _inspect(state: RoutingState, at_s: float) -> Inspection:
-    rows = tuple(_row(state, target, at_s) for target in dict.fromkeys((*state.declared, *state.targets)))
-    return Inspection(rows, len(state.leases), len(state.tier_pins), len(state.target_pins))
+    weights = weights_of(state, at_s)
+    rows = tuple(_row(state, target, at_s, weights.get(target, ())) for target in dict.fromkeys((*state.declared, *state.targets)))
+    return Inspection(rows, len(state.leases), len(state.tier_pins), len(state.target_pins), at_s)
 
 
-def _row(state: RoutingState, target: TargetId, at_s: float) -> TargetState:
+def _row(state: RoutingState, target: TargetId, at_s: float, weights: Sequence[TargetWeight]) -> TargetState:
     record = state.targets.get(target)
+    latency = UNMEASURED if record is None else record.latency
     health: TargetHealth = state.health(target)
     return TargetState(
         target=target,
@@ -335,4 +409,8 @@ def _row(state: RoutingState, target: TargetId, at_s: float) -> TargetState:
         cooldown_left_s=max(0.0, health.until_s - at_s),
         streak=health.k,
         pins=state.target_pins.count_of(target),
+        stream_latency_s=None if latency.stream is None else latency.stream.value_s,
+        unary_latency_s=None if latency.unary is None else latency.unary.value_s,
+        weights=tuple(weights),
+        cooldown_reason=cooldown_reason(state, target, at_s),
     )

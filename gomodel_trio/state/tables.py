@@ -4,16 +4,16 @@ Layer: state. Owned by the actor's task; nothing else touches them. Source: arch
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Hashable
-from enum import Enum
+from collections.abc import Callable, Hashable
 from typing import Final, Generic, TypeVar
 
 import msgspec
 
 from gomodel_trio.route.expand import Branch, expand
-from gomodel_trio.route.health import WELL, TargetHealth
+from gomodel_trio.route.health import WELL, Standing, TargetHealth
+from gomodel_trio.route.latency import NEVER_MEASURED_S, UNMEASURED, Latency
 from gomodel_trio.route.names import Kind, LeaseId, SessionId, TargetId, Tier, target_id
-from gomodel_trio.route.policy import Policy, VirtualModel
+from gomodel_trio.route.policy import Policy, Strategy, VirtualModel
 from gomodel_trio.wire.dialect import Dialect
 
 Value = TypeVar("Value", bound=Hashable)
@@ -75,6 +75,16 @@ class PinTable(Generic[Value]):
             count += 1
         return count
 
+    def drop(self, is_dropped: Callable[[str], bool]) -> None:
+        """Free the pins whose name `is_dropped` says so of."""
+        for key in [key for key in self._entries if is_dropped(key[0])]:
+            self._uncount(self._entries.pop(key)[0])
+
+    def used_at_s(self, key: PinKey, *, at_s: float, ttl_s: float) -> float | None:
+        """Tell when the live pin was used last."""
+        entry = self._entries.get(key)
+        return None if entry is None or entry[1] + ttl_s <= at_s else entry[1]
+
     def next_expiry_s(self, ttl_s: float) -> float | None:
         """Tell when the first pin ends; None without pins."""
         return next(iter(self._entries.values()))[1] + ttl_s if self._entries else None
@@ -94,16 +104,23 @@ class PinTable(Generic[Value]):
 
 
 class OpenLease(msgspec.Struct):
-    """One running attempt. `epoch` is its target's at the choice: an attempt of an earlier epoch says nothing about the target any more."""
+    """One running attempt. `epoch` is its target's at the choice: an attempt of an earlier epoch says nothing about the target any more.
+
+    `presumed_s`: what the target was taken to need at the choice, in the place of an estimate. `has_byte`: the target answered 2xx.
+    `content_at_s`: when its first content came, None before.
+    """
 
     target: TargetId
     kind: Kind
+    session: SessionId | None
     started_at_s: float
     epoch: int
     feeds_routing: bool
     is_again: bool
     was_cooling: bool
-    has_first_byte: bool = False
+    presumed_s: float = NEVER_MEASURED_S
+    has_byte: bool = False
+    content_at_s: float | None = None
 
 
 class TargetRecord(msgspec.Struct):
@@ -114,6 +131,7 @@ class TargetRecord(msgspec.Struct):
     """
 
     health: TargetHealth = WELL
+    latency: Latency = UNMEASURED
     epoch: int = 0
     open_leases: dict[LeaseId, None] = {}
     is_reported_cooling: bool = False
@@ -122,27 +140,21 @@ class TargetRecord(msgspec.Struct):
     @property
     def is_blank(self) -> bool:
         """Whether forgetting it loses nothing."""
-        return not self.open_leases and self.health is WELL
-
-
-class Standing(Enum):
-    """How a target stands at an instant."""
-
-    WELL = "well"
-    PROBATION = "probation"
-    COOLING = "cooling"
+        return not self.open_leases and self.health is WELL and self.latency is UNMEASURED
 
 
 class RoutingState:
     """All mutable routing state. `step` alone changes it.
 
     `last_lease` numbers the attempts in the order they began. `turns`: round robin's cursors; `key_turns`: per provider.
-    `sweep_at`: the number of records at which those of undeclared targets are thrown out.
+    `sweep_at`: the number of records at which those of undeclared targets are thrown out. `warm`: when a session last succeeded at a target
+    (its name is the target's); `has_selector`: whether anything reads estimates and warm marks.
     """
 
     __slots__ = (
         "_branches",
         "declared",
+        "has_selector",
         "key_turns",
         "last_lease",
         "leases",
@@ -152,6 +164,7 @@ class RoutingState:
         "targets",
         "tier_pins",
         "turns",
+        "warm",
     )
 
     def __init__(self, policy: Policy) -> None:
@@ -159,13 +172,15 @@ class RoutingState:
         self.targets: dict[TargetId, TargetRecord] = {}
         self.tier_pins: PinTable[Tier] = PinTable()
         self.target_pins: PinTable[str] = PinTable()
+        self.warm: PinTable[bool] = PinTable()
         self.turns: dict[TurnKey, int] = {}
         self.key_turns: dict[str, int] = {}
         self.last_lease = 0
         self.install(policy)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, RoutingState) and all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+        kept = [name for name in self.__slots__ if name != "_branches"]  # that one is only remembered
+        return isinstance(other, RoutingState) and all(getattr(self, name) == getattr(other, name) for name in kept)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -174,6 +189,8 @@ class RoutingState:
         self.policy = policy
         self._branches: dict[TurnKey, Branch] = {}
         self.declared = _declared(policy)
+        models = policy.virtual_models.values()
+        self.has_selector = policy.adaptive.enabled and any(model.strategy is Strategy.ADAPTIVE for model in models)
         self.sweep_at = len(self.declared) + MAX_UNDECLARED
 
     def branch(self, model: VirtualModel, dialect: Dialect | None = None) -> Branch:

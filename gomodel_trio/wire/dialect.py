@@ -49,3 +49,11 @@ _PATHS: Final = {
     Api.EMBEDDINGS: "/embeddings",
 }
 API_BY_PATH: Final = {"/v1" + path: api for api, path in _PATHS.items()}
+
+_BY_NAME: Final = {api.name.lower(): api for api in Api}
+API_NAMES: Final = tuple(_BY_NAME)
+
+
+def named_api(name: str) -> Api | None:
+    """The endpoint that an operator calls by its name (`chat`) or its path (`/v1/chat/completions`); None: there is none."""
+    return _BY_NAME.get(name) or API_BY_PATH.get("/" + name.partition("?")[0].strip("/"))

@@ -163,10 +163,26 @@ def code_of(answer: Answer) -> str:
 
 @pytest.mark.parametrize(
     ("model", "expected"),
-    [("rr-weights", "aaabaaab"), ("rr-fractions", "abbbabbb"), ("rr-plain", "abcabcab"), ("adaptive", "aabaabaa")],
+    [("rr-weights", "aaabaaab"), ("rr-fractions", "abbbabbb"), ("rr-plain", "abcabcab")],
 )
 def test_turns_are_taken_by_weight(stand: Stand, model: str, expected: str) -> None:
     assert stand.legs(model, 8) == expected
+
+
+def test_adaptive_turned_off_takes_turns_by_weight_and_has_no_metrics(stand: Stand, tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(json.dumps(configuration(stand.upstream.url)), encoding="utf-8")
+    with GatewayProcess({"PRO_ROUTING_ENABLED": "false"}, directory=tmp_path) as gateway:
+        assert Stand(gateway, stand.upstream).legs("adaptive", 8) == "aabaabaa"
+        assert b"gomodel_pro_routing" not in gateway.exchange("GET", "/metrics").body
+
+
+def test_adaptive_counts_its_choices_and_shows_what_it_measured(stand: Stand) -> None:
+    legs = stand.legs("adaptive", 20)
+    text = stand.gateway.exchange("GET", "/metrics").body.decode()
+    for leg in set(legs):
+        counted = f'gomodel_pro_routing_selections_total{{reason="p2c",source="adaptive",target="{leg}/adaptive"}} {legs.count(leg)}.0'
+        assert counted in text
+        assert f'gomodel_pro_routing_latency_estimate_seconds{{kind="unary",target="{leg}/adaptive"}} 0.' in text
 
 
 @pytest.mark.parametrize(

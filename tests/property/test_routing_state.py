@@ -1,20 +1,24 @@
 """The routing state under any sequence of commands: counts, choices, pins, replay."""
 
 import copy
+import math
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, MultipleResults, RuleBasedStateMachine, initialize, invariant, multiple, rule
 
+from gomodel_trio.route.decide import decide as decide_again
 from gomodel_trio.route.names import Kind, LeaseId, SessionId, TargetId, Tier
 from gomodel_trio.route.outcome import Outcome
-from gomodel_trio.route.policy import Leg, Policy, Provider, SmartRouting, Strategy, VirtualModel
+from gomodel_trio.route.policy import AdaptiveRouting, Leg, Objective, Policy, Price, Provider, SmartRouting, Strategy, VirtualModel
 from gomodel_trio.state.commands import (
     Command,
     CooldownEnded,
     CooldownStarted,
     Decide,
     Decision,
+    EstimateChanged,
     Expire,
     Fact,
     Finish,
@@ -29,28 +33,37 @@ from gomodel_trio.state.commands import (
     Reply,
     ResetTarget,
     RouteTier,
+    SelectionDeclined,
     Stamped,
+    TargetSelected,
     TierReply,
 )
 from gomodel_trio.state.routing_state import RoutingState, step
 from gomodel_trio.state.tables import Standing
 from gomodel_trio.wire.dialect import Dialect
 
-NAMES = ["rr", "cost", "first", "adaptive", "chain", "a/m", "b/m", "c/unlisted", "nowhere"]
-FLAT = ["rr", "cost", "first", "adaptive"]
+NAMES = ["rr", "cost", "first", "adaptive", "adaptive", "loose", "chain", "deep", "a/m", "b/m", "c/unlisted", "nowhere"]
+FLAT = ["rr", "cost", "first", "adaptive", "loose"]
+FLAT_ADAPTIVE = ["adaptive", "loose"]
+DECLARED = [TargetId(f"{name}/m") for name in "abcd"]
+PRICES = {TargetId("a/m"): Price(1.0, 2.0), TargetId("b/m"): Price(0.0, 0.0)}
 SESSIONS = [None, SessionId("s"), SessionId("t")]
 TTL_S = 50.0
 AFFINITY_TTL_S = 400.0
+MAX_PINS = 5
+CAP_S = 60.0
 
 
-def policy(providers: str, fingerprint: int, disabled: frozenset[TargetId]) -> Policy:
+def policy(providers: str, fingerprint: int, disabled: frozenset[TargetId], adaptive: AdaptiveRouting) -> Policy:
     legs = (Leg("a/m", weight=2), Leg("b/m"), Leg("c/m"))
     models = [
         VirtualModel("rr", legs),
         VirtualModel("cost", legs, Strategy.COST),
         VirtualModel("first", legs, Strategy.FAILOVER),
         VirtualModel("adaptive", legs, Strategy.ADAPTIVE),
+        VirtualModel("loose", legs, Strategy.ADAPTIVE, session_affinity=False),
         VirtualModel("chain", (Leg("d/m"), Leg("rr", is_virtual=True))),
+        VirtualModel("deep", (Leg("d/m"), Leg("adaptive", is_virtual=True)), Strategy.ADAPTIVE),
     ]
     return Policy(
         providers={
@@ -61,9 +74,11 @@ def policy(providers: str, fingerprint: int, disabled: frozenset[TargetId]) -> P
         },
         virtual_models={model.source: model for model in models},
         smart=SmartRouting(session_ttl_s=TTL_S),
+        adaptive=adaptive,
         disabled_targets=disabled,
+        prices=PRICES,
         affinity_ttl_s=AFFINITY_TTL_S,
-        max_pins=5,
+        max_pins=MAX_PINS,
     )
 
 
@@ -72,7 +87,15 @@ policies = st.builds(
     st.sampled_from(["abcd", "abcd", "bcd", "ab", "d"]),
     st.integers(0, 1),
     st.sets(st.sampled_from([TargetId("a/m"), TargetId("b/m"), TargetId("d/m")]), max_size=2).map(frozenset),
+    st.builds(
+        AdaptiveRouting,
+        enabled=st.sampled_from([True, True, True, False]),
+        objective=st.sampled_from(Objective),
+        min_weight_fraction=st.sampled_from([0.0, 0.05, 0.5]),
+        latency_cap_s=st.just(CAP_S),
+    ),
 )
+uniform = st.floats(0, 1, exclude_max=True)
 elapsed = st.sampled_from([0.0, 0.0, 0.5, 1.0, 10.0, 31.0, 200.0])
 sessions = st.sampled_from(SESSIONS)
 
@@ -87,15 +110,17 @@ class RoutingMachine(RuleBasedStateMachine):
         self.first = first
         self.state = RoutingState(first)
         self.at_s = 0.0
+        self.draws = (0.1, 0.9)
         self.journal: list[Stamped] = []
         self.replies: list[tuple[Reply, tuple[Fact, ...]]] = []
         self.open: dict[LeaseId, TargetId] = {}
         self.gauges: dict[TargetId, int] = {}
+        self.shown_s: dict[tuple[TargetId, Kind], float] = {}
         self.reported_cooling: set[TargetId] = set()
         self.tiers: dict[SessionId, tuple[Tier, float]] = {}
 
     def send(self, command: Command) -> tuple[Reply, tuple[Fact, ...]]:
-        stamped = Stamped(len(self.journal) + 1, self.at_s, (0.1, 0.9), command)
+        stamped = Stamped(len(self.journal) + 1, self.at_s, self.draws, command)
         self.journal.append(stamped)
         answer = step(self.state, stamped)
         self.replies.append(copy.deepcopy(answer))
@@ -103,6 +128,12 @@ class RoutingMachine(RuleBasedStateMachine):
             match fact:
                 case InFlightChanged(target, count):
                     self.gauges[target] = count
+                case EstimateChanged(target, kind, None):
+                    del self.shown_s[target, kind]
+                case EstimateChanged(target, kind, float(value_s)):
+                    self.shown_s[target, kind] = value_s
+                case SelectionDeclined():
+                    raise AssertionError(f"declined: {fact.error}")
                 case CooldownStarted(target):
                     self.reported_cooling.add(target)
                 case CooldownEnded(target):
@@ -111,6 +142,10 @@ class RoutingMachine(RuleBasedStateMachine):
                 case _:
                     pass
         return answer
+
+    @rule(first=uniform, second=uniform)
+    def throw_dice(self, first: float, second: float) -> None:
+        self.draws = (first, second)
 
     @rule(by_s=elapsed)
     def pass_time(self, by_s: float) -> None:
@@ -122,17 +157,19 @@ class RoutingMachine(RuleBasedStateMachine):
         session=sessions,
         kind=st.sampled_from(Kind),
         feeds=st.booleans(),
-        tried=st.lists(st.sampled_from(["a/m", "b/m", "c/m"]), max_size=3, unique=True),
+        tried=st.lists(st.sampled_from(DECLARED), max_size=3, unique=True),
+        is_again=st.sampled_from([False, False, False, True]),
     )
     def decide(
-        self, name: str, session: SessionId | None, kind: Kind, feeds: bool, tried: list[TargetId]
+        self, *, name: str, session: SessionId | None, kind: Kind, feeds: bool, tried: list[TargetId], is_again: bool
     ) -> LeaseId | MultipleResults[LeaseId]:
-        decide = Decide(name, session, "/", kind, feeds_routing=feeds, tried=tuple(tried))
-        before = {target: self.state.standing(target, self.at_s) for target in map(TargetId, ("a/m", "b/m", "c/m", "d/m"))}
-        pins_before = self.pins()
+        again = tried.pop() if is_again and tried else None
+        decide = Decide(name, session, "/", kind, feeds_routing=feeds, tried=tuple(tried), again=again)
+        before = {target: self.state.standing(target, self.at_s) for target in DECLARED}
+        pins_before, whole_before = self.pins(), self.copied()
         foretold, nothing = self.send(Preview(decide))
         assert nothing == ()
-        assert self.pins() == pins_before
+        assert self.state == whole_before, "a preview changed something"
         reply, facts = self.send(decide)
         self.check_pins(pins_before, reply, facts, before)
         if isinstance(reply, NoTarget):
@@ -143,12 +180,40 @@ class RoutingMachine(RuleBasedStateMachine):
         assert isinstance(foretold, Decision)
         assert (foretold.target, foretold.reason, foretold.left, foretold.keys) == (reply.target, reply.reason, reply.left, reply.keys)
         self.open[reply.lease] = reply.target
-        self.check_choice(reply, tried, before)
+        if again is None:
+            self.check_choice(reply, tried, before)
+        self.check_selection(name, reply, facts)
         return reply.lease
+
+    def copied(self) -> RoutingState:
+        kept = copy.copy(self.state)
+        for name in ("leases", "targets", "tier_pins", "target_pins", "warm", "turns", "key_turns"):
+            setattr(kept, name, copy.deepcopy(getattr(self.state, name)))
+        return kept
+
+    def check_selection(self, name: str, reply: Decision, facts: tuple[Fact, ...]) -> None:
+        """Each choice of an adaptive model is told once, with the target that was taken; who does not choose tells nothing."""
+        told = [fact for fact in facts if isinstance(fact, TargetSelected)]
+        assert all(fact.target == reply.target for fact in told)
+        if not self.state.policy.adaptive.enabled or name not in (*FLAT_ADAPTIVE, "deep"):
+            assert told == []
+        elif name in FLAT_ADAPTIVE:
+            chose = {"p2c": ["p2c"], "probe": ["probe"], "pinned": ["pinned"], "single": [], "again": []}
+            if reply.reason in chose:
+                assert [fact.reason for fact in told] == chose[reply.reason]
+            elif reply.reason == "next":  # the pin's target, or the only one left, which is no choice
+                assert [fact.reason for fact in told] in (["pinned"], [])
+            else:
+                assert reply.reason == "all_cooling"
+                assert [fact.reason for fact in told] == (["all_cooling"] if len(reply.candidates) > 1 else [])
+        assert {fact.source for fact in told} <= {"adaptive", "loose", "deep"}
+        assert (reply.selected is not None) == any(fact.reason in ("p2c", "probe") for fact in told)
+        if reply.selected is not None:
+            assert decide_again(reply.selected.given) == reply.selected.made
 
     def pins(self) -> dict[tuple[str, SessionId], str]:
         live = {}
-        for source in ("rr", "cost", "adaptive", "chain"):
+        for source in ("rr", "cost", "adaptive", "loose", "chain", "deep"):
             for session in SESSIONS:
                 if session is not None:
                     pin = self.state.target_pins.get((source, session), at_s=self.at_s, ttl_s=AFFINITY_TTL_S)
@@ -181,18 +246,26 @@ class RoutingMachine(RuleBasedStateMachine):
             if source in FLAT:
                 assert before[TargetId(old[source, session])] is Standing.COOLING
         lost = [key for key in old if key not in new]
-        assert not lost or len(self.state.target_pins) == 5
+        assert not lost or len(self.state.target_pins) == MAX_PINS
+        assert not [key for key in new if key[0] == "loose"]
 
-    @rule(lease=leases)
-    def first_byte(self, lease: LeaseId) -> None:
-        self.send(FirstByte(lease))
+    @rule(lease=leases, is_content=st.booleans())
+    def first_byte(self, lease: LeaseId, is_content: bool) -> None:
+        self.send(FirstByte(lease, is_content))
 
     @rule(lease=leases, outcome=st.sampled_from(Outcome), retry_after_s=st.sampled_from([None, 3.0, 1e9]))
     def finish(self, lease: LeaseId, outcome: Outcome, retry_after_s: float | None) -> None:
         """Finish a lease, perhaps a closed one."""
         target = self.open.pop(lease, None)
+        stored_s = dict(self.shown_s)
         _, facts = self.send(Finish(lease, outcome, retry_after_s=retry_after_s))
         assert (facts == ()) == (target is None)
+        changed = {key for key, value_s in self.shown_s.items() if stored_s.get(key) != value_s}
+        assert {key[0] for key in changed} <= {target}
+        if outcome is not Outcome.SUCCESS:
+            assert all(self.shown_s[key] > stored_s.get(key, 0.0) for key in changed), "a failure lowered an estimate"
+        if outcome in (Outcome.REQUEST, Outcome.AUTH, Outcome.NOT_FOUND, Outcome.ACCOUNT):
+            assert not changed
 
     @rule()
     def expire(self) -> None:
@@ -206,6 +279,7 @@ class RoutingMachine(RuleBasedStateMachine):
     @rule(reset=st.sampled_from([TargetId("a/m"), TargetId("c/m")]))
     def reset(self, reset: TargetId) -> None:
         self.send(ResetTarget(reset))
+        assert not [target for target, _ in self.shown_s if target == reset]
         assert self.state.standing(reset, self.at_s) is Standing.WELL
 
     @rule(session=st.sampled_from([SessionId("s"), SessionId("t")]), verdict=st.sampled_from(Tier))
@@ -230,7 +304,41 @@ class RoutingMachine(RuleBasedStateMachine):
         assert {target: count for target, count in self.gauges.items() if count} == {
             row.target: row.in_flight for row in shown.targets if row.in_flight
         }
-        assert shown.target_pins <= 5
+        assert shown.target_pins <= MAX_PINS
+        assert shown.tier_pins <= MAX_PINS
+        assert len(self.state.warm) <= MAX_PINS
+
+    @invariant()
+    def estimates_are_shown_as_stored_and_positive(self) -> None:
+        stored_s = {
+            (target, kind): estimate.value_s
+            for target, record in self.state.targets.items()
+            for kind in Kind
+            if (estimate := record.latency.of(kind)) is not None
+        }
+        assert stored_s == self.shown_s
+        assert all(0.0 < value_s < math.inf for value_s in stored_s.values())
+
+    @invariant()
+    def whoever_is_well_weighs_the_floor_at_least_and_whoever_cools_nothing(self) -> None:
+        shown, _ = step(self.state, Stamped(0, self.at_s, (0.0, 0.0), Inspect()))
+        assert isinstance(shown, Inspection)
+        settings = self.state.policy.adaptive
+        well = {row.target for row in shown.targets if self.state.standing(row.target, self.at_s) is Standing.WELL}
+        for source in FLAT_ADAPTIVE:
+            for kind in Kind:
+                found = {row.target: one for row in shown.targets for one in row.weights if (one.source, one.kind) == (source, kind)}
+                assert settings.enabled or not found
+                heaviest = max((one.weight for target, one in found.items() if target in well), default=0.0)
+                for target, one in found.items():
+                    standing = self.state.standing(target, self.at_s)
+                    if standing is Standing.COOLING:
+                        assert one.weight == 0.0
+                    elif target in well:
+                        assert settings.min_weight_fraction * heaviest <= one.weight <= heaviest
+                    elif well & set(found):
+                        assert one.weight == max(settings.min_weight_fraction, 0.01) * heaviest
+                assert sum(one.share for one in found.values()) in (0.0, pytest.approx(1.0))
 
     def teardown(self) -> None:
         if not hasattr(self, "state"):

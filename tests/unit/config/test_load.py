@@ -140,9 +140,29 @@ def test_maxima_are_not_below_their_starts(tmp_path: Path) -> None:
     ]
 
 
-def _pools(*sources: str) -> str:
-    targets = [{"model": "openai/a"}, {"model": "openai/b"}]
-    return json.dumps([{"source": source, "strategy": "adaptive", "targets": targets} for source in sources])
+def test_adaptive_routing_is_read_from_variables() -> None:
+    environ = {
+        "PRO_ROUTING_ENABLED": "false",
+        "PRO_ROUTING_OBJECTIVE": "latency",
+        "PRO_ROUTING_MIN_WEIGHT_FRACTION": "0",
+        "PRO_ROUTING_COOLDOWN_BASE": "2s",
+        "PRO_ROUTING_COOLDOWN_MAX": "1m",
+        "PRO_ROUTING_WARM_CACHE_WEIGHT": "1",
+        "PRO_ROUTING_WARM_CACHE_TTL": "5m",
+        "PRO_ROUTING_LATENCY_DECAY": "250ms",
+        "HTTP_TIMEOUT": "90s",
+    }
+    assert load(environ).adaptive == AdaptiveRouting(
+        enabled=False,
+        objective=Objective.LATENCY,
+        min_weight_fraction=0.0,
+        cooldown_base_s=2.0,
+        cooldown_max_s=60.0,
+        warm_cache_weight=1.0,
+        warm_cache_ttl_s=300.0,
+        latency_decay_s=0.25,
+        latency_cap_s=90.0,
+    )
 
 
 def test_routing_is_read_from_yaml(tmp_path: Path) -> None:
@@ -169,33 +189,7 @@ providers: {openai: {api_key: k}}
     assert settings.adaptive == AdaptiveRouting(
         objective=Objective.COST, min_weight_fraction=0.1, cooldown_base_s=1.0, cooldown_max_s=60.0, warm_cache_weight=2.0
     )
-    (warning,) = settings.warnings
-    assert warning.startswith(
-        "adaptive routing: is not in this version: PRO_ROUTING_OBJECTIVE (config.yaml: adaptive_routing.objective (line 8)), "
-    )
-    assert warning.endswith("adaptive_routing.warm_cache_weight (line 8)) have no effect")
-    assert "cooldown" not in warning
-
-
-@pytest.mark.parametrize(
-    ("given", "warning"),
-    [
-        ({"PRO_ROUTING_LATENCY_DECAY": "5s"}, "PRO_ROUTING_LATENCY_DECAY has no effect"),
-        (
-            {"PRO_ROUTING_WARM_CACHE_TTL": "5m", "PRO_ROUTING_OBJECTIVE": "cost", "PRO_ROUTING_COOLDOWN_BASE": "1s"},
-            "PRO_ROUTING_OBJECTIVE, PRO_ROUTING_WARM_CACHE_TTL have no effect",
-        ),
-        ({"VIRTUAL_MODELS": _pools("one")}, "'one' acts as round_robin"),
-        (
-            {"VIRTUAL_MODELS": _pools("one", "two"), "PRO_ROUTING_WARM_CACHE_WEIGHT": "2"},
-            "'one', 'two' act as round_robin; PRO_ROUTING_WARM_CACHE_WEIGHT has no effect",
-        ),
-    ],
-)
-def test_what_asks_for_the_adaptive_choice_is_told_in_one_warning(given: dict[str, str], warning: str) -> None:
-    environ = {"OPENAI_API_KEY": "k", **given}
-    assert load(environ).warnings == (f"adaptive routing: is not in this version: {warning}",)
-    assert load({**environ, "PRO_ROUTING_ENABLED": "false"}).warnings == ()
+    assert settings.warnings == ()
 
 
 def test_yaml_may_hold_json_in_a_string(tmp_path: Path) -> None:
@@ -249,15 +243,13 @@ def test_a_pool_whose_floors_weigh_more_than_half_warns() -> None:
     targets = [{"model": f"openai/{number}"} for number in range(4)]
     model = {"source": "pool", "strategy": "adaptive", "targets": targets}
     environ = {"OPENAI_API_KEY": "k", "VIRTUAL_MODELS": json.dumps([model]), "PRO_ROUTING_MIN_WEIGHT_FRACTION": "0.17"}
-    adaptive = "adaptive routing: is not in this version: 'pool' acts as round_robin; PRO_ROUTING_MIN_WEIGHT_FRACTION has no effect"
     assert load(environ).warnings == (
-        adaptive,
         (
             "PRO_ROUTING_MIN_WEIGHT_FRACTION, virtual model 'pool': "
             "the floors of 4 targets add up to 0.51 of the heaviest one's weight, more than half"
         ),
     )
-    assert load({**environ, "PRO_ROUTING_MIN_WEIGHT_FRACTION": "0.16"}).warnings == (adaptive,)
+    assert load({**environ, "PRO_ROUTING_MIN_WEIGHT_FRACTION": "0.16"}).warnings == ()
     assert load({**environ, "PRO_ROUTING_ENABLED": "false"}).warnings == ()
 
 

@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gomodel_trio.metrics.catalogue import KnownNames, Metrics, TierReason, outcome_label
 from gomodel_trio.metrics.families import CATALOGUE, LABEL_VALUES
-from gomodel_trio.route.names import TargetId, Tier
+from gomodel_trio.route.names import Kind, TargetId, Tier
 from gomodel_trio.route.outcome import Cause, Outcome
 
 A = TargetId("alpha/one")
@@ -230,10 +230,46 @@ def test_routing_metrics_do_not_exist_while_routing_is_off() -> None:
     metrics = Metrics(KnownNames(providers=NAMES.providers, targets=NAMES.targets, aliases=NAMES.aliases, has_routing=False))
     metrics.in_flight_changed(A, 1)
     metrics.attempt_ended(A, Outcome.SUCCESS)
+    metrics.cooldown_started(A, Outcome.RATE)
+    metrics.target_selected("pool", A, "p2c")
+    metrics.selection_declined("pool")
+    metrics.estimate_changed(A, Kind.STREAM, 0.5)
     assert "gomodel_pro_routing" not in metrics.render().decode()
     assert "gomodel_pro_smartroute_pins" in metrics.render().decode()
     metrics.replace_names(NAMES)
     assert value(metrics, "gomodel_pro_routing_in_flight", target=A) == 1.0
+
+
+def test_choices_and_declines_are_counted_by_virtual_model() -> None:
+    metrics = Metrics(KnownNames(providers=NAMES.providers, targets=NAMES.targets, sources=frozenset({"pool"})))
+    for source in ("pool", "pool", "first", "second"):
+        metrics.target_selected(source, A, "pinned")
+        metrics.selection_declined(source)
+    for source in ("pool", "other"):
+        assert value(metrics, "gomodel_pro_routing_selections_total", source=source, target=A, reason="pinned") == 2.0
+        assert value(metrics, "gomodel_pro_routing_declines_total", source=source, reason="fault") == 2.0
+    metrics.replace_names(KnownNames(providers=NAMES.providers, targets=frozenset({B})))
+    assert "pool" not in metrics.render().decode()
+    assert value(metrics, "gomodel_pro_routing_selections_total", source="other", target=A, reason="pinned") is None
+    assert value(metrics, "gomodel_pro_routing_declines_total", source="other", reason="fault") == 2.0
+
+
+def test_estimates_are_those_of_configured_targets(metrics: Metrics) -> None:
+    for target in (A, B, TargetId("alpha/first")):
+        metrics.estimate_changed(target, Kind.STREAM, 0.5)
+        metrics.estimate_changed(target, Kind.UNARY, 2.0)
+    metrics.estimate_changed(A, Kind.STREAM, None)
+
+    def shown() -> dict[tuple[str, str], float]:
+        return {
+            (dict(labels)["target"], dict(labels)["kind"]): seconds
+            for (name, labels), seconds in series(metrics).items()
+            if name == "gomodel_pro_routing_latency_estimate_seconds"
+        }
+
+    assert shown() == {(A, "unary"): 2.0, (B, "stream"): 0.5, (B, "unary"): 2.0}
+    metrics.replace_names(KnownNames(providers=NAMES.providers, targets=frozenset({A})))
+    assert shown() == {(A, "unary"): 2.0}
 
 
 def test_label_values_are_escaped() -> None:

@@ -3,14 +3,14 @@
 import pytest
 
 from gomodel_trio.metrics.catalogue import KnownNames, Metrics
-from gomodel_trio.route.names import TargetId
+from gomodel_trio.route.names import Kind, TargetId
 from gomodel_trio.route.outcome import Cause, Outcome
 from gomodel_trio.service.facts import facts_sink
 from gomodel_trio.state import commands
 from support.inprocess import RecordingLog
 
 A = TargetId("a/m")
-NAMES = KnownNames(providers=frozenset({"a"}), targets=frozenset({A}), aliases=frozenset({"normal"}), has_routing=True)
+NAMES = KnownNames(providers=frozenset({"a"}), targets=frozenset({A}), aliases=frozenset({"normal"}), sources=frozenset({"pool"}))
 
 
 @pytest.mark.parametrize(
@@ -40,6 +40,21 @@ NAMES = KnownNames(providers=frozenset({"a"}), targets=frozenset({A}), aliases=f
             'gomodel_pro_routing_outcomes_total{outcome="truncated",target="a/m"} 1.0',
             None,
         ),
+        (
+            commands.TargetSelected("pool", A, "probe"),
+            'gomodel_pro_routing_selections_total{reason="probe",source="pool",target="a/m"} 1.0',
+            None,
+        ),
+        (
+            commands.SelectionDeclined("pool", "ValueError('no')"),
+            'gomodel_pro_routing_declines_total{reason="fault",source="pool"} 1.0',
+            ("error", "selection_declined", {"virtual_model": "pool", "error": "ValueError('no')"}),
+        ),
+        (
+            commands.EstimateChanged(A, Kind.STREAM, 0.25),
+            'gomodel_pro_routing_latency_estimate_seconds{kind="stream",target="a/m"} 0.25',
+            None,
+        ),
         (commands.InFlightChanged(A, 2), 'gomodel_pro_routing_in_flight{target="a/m"} 2.0', None),
     ],
 )
@@ -56,3 +71,21 @@ def test_a_batch_is_taken_in_order() -> None:
         [commands.CooldownStarted(A, Outcome.AUTH, 1.0, 1.0), commands.InFlightChanged(A, 1), commands.CooldownEnded(A)]
     )
     assert [event for _, event, _ in log.lines] == ["cooldown_started", "cooldown_ended"]
+
+
+def test_a_selector_that_fails_is_logged_once_for_each_virtual_model_and_counted_each_time() -> None:
+    metrics, log = Metrics(NAMES), RecordingLog()
+    sink = facts_sink(metrics, log)
+    for source in ("pool", "pool", "gone", "pool"):
+        sink([commands.SelectionDeclined(source, "ValueError()")])
+    assert [fields["virtual_model"] for fields in log.of("selection_declined")] == ["pool", "gone"]
+    assert 'gomodel_pro_routing_declines_total{reason="fault",source="pool"} 3.0' in metrics.render().decode()
+
+
+def test_an_estimate_that_was_forgotten_is_not_shown() -> None:
+    metrics = Metrics(NAMES)
+    sink = facts_sink(metrics, RecordingLog())
+    sink([commands.EstimateChanged(A, kind, 1.0) for kind in Kind])
+    sink([commands.EstimateChanged(A, Kind.STREAM, None), commands.EstimateChanged(TargetId("a/other"), Kind.STREAM, None)])
+    shown = [line for line in metrics.render().decode().splitlines() if line.startswith("gomodel_pro_routing_latency_estimate_seconds{")]
+    assert shown == ['gomodel_pro_routing_latency_estimate_seconds{kind="unary",target="a/m"} 1.0']

@@ -150,8 +150,8 @@ def test_a_closed_or_unknown_lease_is_ignored() -> None:
 def test_a_trigger_is_reported_with_its_reason() -> None:
     run = Run()
     assert run.end(2, run.ask(1), Outcome.RATE, retry_after_s=45)[2:] == (CooldownStarted(A, Outcome.RATE, 47, 45),)
-    assert run.row(12) == TargetState(A, 0, True, False, 35.0, 1, 0)
-    assert run.row(47) == TargetState(A, 0, False, True, 0.0, 1, 0)
+    assert run.row(12) == TargetState(A, 0, True, False, 35.0, 1, 0, cooldown_reason=Outcome.RATE)
+    assert run.row(47) == TargetState(A, 0, False, True, 0.0, 1, 0, cooldown_reason=Outcome.RATE)
 
 
 def test_a_success_during_the_cooldown_is_reported_as_its_end() -> None:
@@ -285,6 +285,7 @@ def test_an_inspection_shows_every_declared_target_and_the_sizes() -> None:
         open_leases=2,
         tier_pins=1,
         target_pins=1,
+        at_s=1,
     )
 
 

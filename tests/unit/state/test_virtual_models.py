@@ -10,7 +10,19 @@ import pytest
 from gomodel_trio.route.names import Kind, LeaseId, SessionId, TargetId
 from gomodel_trio.route.outcome import Outcome
 from gomodel_trio.route.policy import AdaptiveRouting, Leg, Policy, Price, Provider, Strategy, VirtualModel
-from gomodel_trio.state.commands import Command, Decide, Decision, Finish, FirstByte, NoTarget, Preview, ReplacePolicy, Reply, Stamped
+from gomodel_trio.state.commands import (
+    Command,
+    Decide,
+    Decision,
+    Finish,
+    FirstByte,
+    NoTarget,
+    Preview,
+    ReplacePolicy,
+    Reply,
+    Stamped,
+    TargetSelected,
+)
 from gomodel_trio.state.routing_state import RoutingState, step
 from gomodel_trio.wire.dialect import Dialect
 
@@ -61,11 +73,13 @@ class Run:
         self.seq = 0
         self.leases: dict[str, LeaseId] = {}
         self.facts: Counter[str] = Counter()
+        self.selected: Counter[str] = Counter()
 
-    def send(self, command: Command) -> Reply:
+    def send(self, command: Command, draws: tuple[float, float] = (0.5, 0.5)) -> Reply:
         self.seq += 1
-        reply, facts = step(self.state, Stamped(self.seq, self.at_s, (0.5, 0.5), command))
+        reply, facts = step(self.state, Stamped(self.seq, self.at_s, draws, command))
         self.facts.update(type(fact).__name__ for fact in facts)
+        self.selected.update(fact.reason for fact in facts if isinstance(fact, TargetSelected))
         return reply
 
     def play(self, event: dict[str, Any]) -> None:
@@ -93,8 +107,9 @@ class Run:
             again=event.get("again"),
             dialect=Dialect(event["dialect"]) if "dialect" in event else None,
         )
-        foretold = self.send(Preview(decide))
-        reply = self.send(decide)
+        draws = event.get("draws", (0.5, 0.5))
+        foretold = self.send(Preview(decide), draws)
+        reply = self.send(decide, draws)
         assert isinstance(reply, Decision | NoTarget)
         for name, expected in event["expect"].items():
             shown = getattr(reply, name, reply)
@@ -114,6 +129,8 @@ def test_each_scenario_is_played_as_written(case: dict[str, Any]) -> None:
     run = Run(case)
     for event in case["steps"]:
         run.play(event)
-    for name, fact in (("honored", "PinHonored"), ("released", "PinReleased")):
+    for name, fact in (("honored", "PinHonored"), ("released", "PinReleased"), ("declined", "SelectionDeclined")):
         if name in case:
             assert run.facts[fact] == case[name], name
+    if "selected" in case:
+        assert run.selected == case["selected"]
