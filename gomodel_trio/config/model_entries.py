@@ -63,11 +63,11 @@ def _read_price(item: Located | None, findings: Findings) -> Price | None:
         return None
     currency = members.get("currency")
     if currency is not None and currency.value not in ("USD", "usd", None):
-        findings.warn(currency.place, f"prices are compared in USD; {shown(str(currency.value))} is ignored, the model counts as unpriced")
+        findings.warn(currency.place, f"prices are compared in USD; {shown(str(currency.value))} is ignored")
         return None
     given = [rate for rate in _RATES if rate in members and members[rate].value is not None]
     if len(given) == 1:
-        findings.warn(item.place, "needs both input_per_mtok and output_per_mtok; the model counts as unpriced")
+        findings.warn(item.place, "needs both input_per_mtok and output_per_mtok; it is ignored")
     rates = [number_of(members[rate], findings) for rate in given]
     if len(given) < len(_RATES) or rates[0] is None or rates[1] is None:
         return None

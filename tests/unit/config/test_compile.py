@@ -94,10 +94,14 @@ def test_the_configuration_is_described_without_secrets() -> None:
         "virtual model f: failover over openai/a",
         "alias chat: easy v, hard openai/b",
         "smart routing: on, hard from 4 points, no pins",
-        "adaptive routing: not in this version (acts as round_robin)",
+        "adaptive routing: on, balanced, no target below 0.05 of the heaviest",
         "cooldowns: 30s to 5m",
         "timeouts: connect 10s, headers 10m, first event off, stream idle off, request 10m",
     ]
+
+
+def test_adaptive_routing_that_is_switched_off_is_described_as_what_it_does() -> None:
+    assert "adaptive routing: off (acts as round_robin)" in describe(load({"PRO_ROUTING_ENABLED": "false"}))
 
 
 def test_an_empty_configuration_is_described_too() -> None:
