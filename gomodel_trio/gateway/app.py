@@ -4,6 +4,7 @@ Layer: gateway. Source: behaviour.md §1 (endpoints), §9. Every request leaves 
 """
 
 from contextlib import suppress
+from functools import partial
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
@@ -13,10 +14,11 @@ import trio
 from gomodel_trio import __version__
 from gomodel_trio.errors import ClientGone, GatewayError, MethodNotAllowed, NotFound, shortened
 from gomodel_trio.gateway import answers
+from gomodel_trio.gateway.admin_door import Admin, admit
 from gomodel_trio.gateway.deployment import Deployment, Tools
 from gomodel_trio.gateway.exchange import Exchange
 from gomodel_trio.gateway.http import Request, Responder
-from gomodel_trio.gateway.ingress import request_id_of
+from gomodel_trio.gateway.ingress import read_plain_body, request_id_of
 from gomodel_trio.gateway.log_line import write_log_line
 from gomodel_trio.gateway.models_list import list_models, one_model
 from gomodel_trio.gateway.passthrough import pass_through
@@ -33,11 +35,12 @@ _LAST_WORDS_S: Final = 1.0
 
 
 class Gateway:
-    """The handler behind every front door. `deployment` is replaced as a whole on reload."""
+    """The handler behind every front door. `deployment` is replaced as a whole on reload; `admin` None: there is no admin API."""
 
     def __init__(self, tools: Tools, deployment: Deployment) -> None:
         self.tools = tools
         self.deployment = deployment
+        self.admin: Admin | None = None
         self.is_draining = False
 
     async def handle(self, request: Request, responder: Responder) -> None:
@@ -70,18 +73,18 @@ class Gateway:
     # ---- answering --------------------------------------------------------------------------------------------------
 
     async def _answer(self, deployment: Deployment, request: Request, responder: Responder, record: RequestRecord) -> None:
-        dialect = _dialect_of(deployment, request)
         try:
             await self._route(deployment, request, responder, record)
         except GatewayError as error:
-            await self._refuse(error, dialect, responder, record)
+            await self._refuse(error, _dialect_of(deployment, request), responder, record)
         except ClientGone:
             record.note_departure()
         except Exception as error:
             # The last line of defence: a fault of ours must not show itself to a client, nor take the listener down.
             self.tools.log.error("internal_error", request_id=record.request_id, path=record.path, error=repr(error), exc_info=error)
             record.outcome = "internal_error"
-            await self._refuse(GatewayError("The gateway failed; the operator's log has the details."), dialect, responder, record)
+            failure = GatewayError("The gateway failed; the operator's log has the details.")
+            await self._refuse(failure, _dialect_of(deployment, request), responder, record)
 
     async def _route(self, deployment: Deployment, request: Request, responder: Responder, record: RequestRecord) -> None:
         base_path = deployment.settings.server.base_path
@@ -103,6 +106,12 @@ class Gateway:
         if path.startswith("/p/"):
             rest = _raw_path_behind(base_path.count("/") + 2, request.raw_path)
             return await pass_through(self.tools, deployment, request, responder, record=record, rest=rest)
+        if path.startswith("/admin/") and self.admin is not None:
+            admit(request, deployment.master_key)
+            rest = _raw_path_behind(base_path.count("/") + 2, request.raw_path)
+            read_body = partial(read_plain_body, request, deployment.settings.server.body_size_limit_bytes)
+            body = await self.admin(request.method, rest, request.query, request.headers, read_body)
+            return await self._send(responder, record, 200, "application/json", body)
         raise NotFound(f"There is no route {request.method} {shortened(path)!r}.", code="unknown_url")
 
     async def _probe(self, path: str, request: Request, responder: Responder, record: RequestRecord) -> None:

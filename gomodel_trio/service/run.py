@@ -18,6 +18,7 @@ from functools import partial
 import trio
 from trio_util import AsyncBool
 
+from gomodel_trio.admin.api import AdminApi
 from gomodel_trio.config.compile import compile_policy
 from gomodel_trio.config.confidential import confidential_texts
 from gomodel_trio.config.describe import idle_hint
@@ -26,6 +27,8 @@ from gomodel_trio.errors import ConfigFault, ConfigurationError
 from gomodel_trio.gateway.app import Gateway
 from gomodel_trio.gateway.deployment import Tools, deploy, known_names
 from gomodel_trio.metrics.catalogue import Metrics
+from gomodel_trio.replay.explain import Document, Ground, explain_live
+from gomodel_trio.route.directives import Headers
 from gomodel_trio.service.clock import Clock
 from gomodel_trio.service.descriptors import fitting_connections, raise_limit
 from gomodel_trio.service.doors import Doors
@@ -37,12 +40,15 @@ from gomodel_trio.state.actor import Actor
 from gomodel_trio.state.commands import ReplacePolicy
 from gomodel_trio.state.expiry import run_expiry
 from gomodel_trio.upstream.transports import Transports
+from gomodel_trio.wire.dialect import Api
 
 CLOSE_S = 1.5
 """How long closing the upstream connections may take at the end."""
 
 _GC_YOUNG = 20_000
 """Objects made before the young ones are looked at; the default of 700 means several times in a request."""
+_HEAP_BYTES = 4 << 20
+"""Once a block of this size was freed, glibc keeps up to twice as much at the heap's end (mallopt(3), M_TRIM_THRESHOLD)."""
 _TAKEN_BY_RELOAD = frozenset({"base_path", "master_key", "body_size_limit_bytes"})
 """Of `settings.server`; the rest of it, and all of `settings.listen`, are used when the doors open, which they do once."""
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
@@ -71,7 +77,7 @@ class Service:
         draw = self._chance.random
         actor = Actor(policy, draws=lambda: (draw(), draw()), on_facts=facts_sink(metrics, self._log))
         tools = Tools(actor=actor, metrics=metrics, log=self._log, clock=clock, draw=draw, transport_for=transports.transport_for)
-        self._gateway = Gateway(tools, deploy(self._settings, tools))
+        self._gateway = with_admin(Gateway(tools, deploy(self._settings, tools)))
         try:
             async with trio.open_nursery() as routing:
                 await routing.start(actor.run)
@@ -155,6 +161,18 @@ class Service:
         self._log.info("reloaded", needs_restart=_not_taken(self._settings, settings) or None)
 
 
+def with_admin(gateway: Gateway) -> Gateway:
+    """Give a gateway its admin API, which tells of the deployment that serves at the time; the gateway itself."""
+    ask = gateway.tools.actor.ask
+
+    async def explain(api: Api, headers: Headers, body: bytes) -> Document:
+        now = gateway.deployment
+        return await explain_live(Ground(now.policy, now.matcher, now.sessions), api, headers, body, ask=ask)
+
+    gateway.admin = AdminApi(ask, explain).answer
+    return gateway
+
+
 def _not_taken(running: Settings, new: Settings) -> list[str]:
     """What differs and takes a restart, by its name in the settings."""
     return [
@@ -178,7 +196,11 @@ def _refuse_exposure(running: Settings, new: Settings) -> None:
 
 
 def _settle_memory() -> None:
-    """Keep the garbage collector from looking again and again at what lives as long as the process; requests leave no cycles behind."""
+    """Keep the garbage collector from looking again and again at what lives as long as the process; requests leave no cycles behind.
+
+    And keep the heap from being given back and faulted in again with each long body.
+    """
+    bytes(_HEAP_BYTES)
     gc.collect()
     gc.freeze()
     gc.set_threshold(_GC_YOUNG, 20, 50)

@@ -830,7 +830,7 @@ def test_credentials_are_checked_before_the_body_is_read(locked: GatewayProcess)
         assert (answer.status, fault_of(answer, is_anthropic=True)[0]) == (401, "authentication_error")
 
 
-def test_admin_is_not_there_yet(locked: GatewayProcess) -> None:
+def test_there_is_nothing_at_the_root_of_admin(locked: GatewayProcess) -> None:
     assert locked.exchange("GET", "/g/admin", headers=AUTH).status == 404
 
 

@@ -1,0 +1,1 @@
+"""What operators ask a running gateway. Layer: admin, beside the gateway."""
