@@ -1,4 +1,4 @@
-"""The command line: `gomodel-trio [serve|check-config|explain|version]`.
+"""The command line: `gomodel-trio [serve|check-config|explain|models|simulate|version]`.
 
 Layer: the roof. Source: behaviour.md §10. Exit codes: 0 done (a gateway told to stop, too), 1 failed (also where the output could not be
 written), 2 the configuration or the call is wrong. What takes long to import is imported by the commands, after signals are taken care of.
@@ -27,7 +27,7 @@ EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2
 
-_COMMANDS: Final = frozenset({"serve", "check-config", "explain", "version"})
+_COMMANDS: Final = frozenset({"serve", "check-config", "explain", "models", "simulate", "version"})
 _APIS: Final = ("chat", "responses", "messages", "count_tokens", "embeddings")
 
 
@@ -100,6 +100,13 @@ def _parser() -> argparse.ArgumentParser:
     explain.add_argument("--api", default="chat", help=f"the endpoint: {', '.join(_APIS)}, or its path (default: chat)")
     explain.add_argument("--header", "-H", action="append", default=[], metavar="'NAME: VALUE'", help="a header of the request; repeatable")
     explain.add_argument("--demo", action="store_true", help="explain with the configuration of `serve --demo`")
+    explain.add_argument("--url", help="ask the gateway that runs there (http://127.0.0.1:8080), as things stand, not this configuration")
+    key_help = "the variable that holds the gateway's master key, in the environment, --env-file or .env (default: GOMODEL_MASTER_KEY)"
+    explain.add_argument("--key-env", default="GOMODEL_MASTER_KEY", metavar="NAME", help=key_help)
+    models = _add(commands, "models", _models, "list the models that the configuration knows, with prices and who uses them")
+    models.add_argument("--json", action="store_true", help="as JSON, for programs")
+    models.add_argument("--demo", action="store_true", help=argparse.SUPPRESS)
+    _add_simulate(commands)
     commands.add_parser("version", help="print the version").set_defaults(command=_version)
     return parser
 
@@ -198,9 +205,9 @@ def _check_config(options: argparse.Namespace) -> int:
 
 
 def _explain(options: argparse.Namespace) -> int:
-    from gomodel_trio.replay.explain import explain
+    from gomodel_trio.wire.dialect import named_api
 
-    api = _api(options.api)
+    api = named_api(options.api)
     if api is None:
         _print_error(f"--api: {options.api!r} is no endpoint; use one of {', '.join(_APIS)}")
         return EXIT_USAGE
@@ -212,14 +219,109 @@ def _explain(options: argparse.Namespace) -> int:
             return EXIT_USAGE
         headers.append((os.fsencode(name.strip().lower()), os.fsencode(value.strip())))  # the bytes that were typed
     body = sys.stdin.buffer.read() if sys.stdin is not None else b""
+    if options.url is not None:
+        return _explain_at(options, api, headers, body)
+    from gomodel_trio.replay.documents import Refused
+    from gomodel_trio.replay.explain import explain
+
     _print_json(explained := explain(_settings(options), api, headers, body))
+    return EXIT_FAILED if isinstance(explained, Refused) else EXIT_OK
+
+
+def _explain_at(options: argparse.Namespace, api: "Api", headers: list[tuple[bytes, bytes]], body: bytes) -> int:
+    from gomodel_trio.replay.remote import NotExplained, WrongUrl, explain_at
+
+    key = _key(options)
+    try:
+        explained = explain_at(options.url, api, headers, body, key=key)
+    except WrongUrl as error:
+        _print_error(f"--url: {error}")
+        return EXIT_USAGE
+    except NotExplained as error:
+        _print_error(str(error))
+        if key is None:
+            _print_error(f"No key was sent: {options.key_env} is not set.")
+        return EXIT_FAILED
+    _print_json(explained)
     return EXIT_FAILED if "error" in explained else EXIT_OK
 
 
-def _api(name: str) -> "Api | None":
-    from gomodel_trio.wire.dialect import API_BY_PATH, Api
+def _key(options: argparse.Namespace) -> str | None:
+    """The key of a running gateway; what else is wrong with the variables here is no matter there."""
+    from gomodel_trio.config.findings import Findings
+    from gomodel_trio.config.reader import read_variables
+    from gomodel_trio.errors import ConfigurationError
 
-    return Api[name.upper()] if name in _APIS else API_BY_PATH.get("/" + name.partition("?")[0].strip("/"))
+    findings = Findings()
+    variables = read_variables(_environment(), options.env_file, Path.cwd(), findings)
+    places = (options.key_env, *([str(options.env_file)] if options.env_file is not None else []))
+    faults = [fault for fault in findings.faults if fault.place.startswith(places)]
+    if faults:
+        raise ConfigurationError(faults)
+    return variables.get(options.key_env)
+
+
+def _models(options: argparse.Namespace) -> int:
+    from gomodel_trio.config.models_table import list_models, table_lines
+
+    rows = list_models(_settings(options))
+    if options.json:
+        _print_json(rows)
+    else:
+        for line in table_lines(rows):
+            _print(line)
+    return EXIT_OK
+
+
+def _add_simulate(commands: Any) -> None:
+    summary = "play a scenario file through the routing code in virtual time; nothing is called"
+    parser = commands.add_parser("simulate", help=summary, description=summary)
+    parser.add_argument("scenario", type=Path, metavar="FILE", help="the scenario, such as spec/scenarios/slow-target.yaml")
+    parser.add_argument("--seed", type=_seed, metavar="N", help="another seed than the scenario's; equal seeds give equal output")
+    parser.add_argument(
+        "--strategy", nargs="+", action="extend", default=[], metavar="NAME", help="only these; default: those of the scenario, else all"
+    )
+    parser.add_argument("--html", type=Path, metavar="OUT", help="write a self-contained page with plots, too")
+    parser.add_argument("--json", action="store_true", help="print all numbers as JSON in the place of the table")
+    parser.set_defaults(command=_simulate)
+
+
+def _seed(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise argparse.ArgumentTypeError(f"{text!r} is no seed: write a whole number from 0 on")
+    return int(text)
+
+
+def _simulate(options: argparse.Namespace) -> int:
+    from gomodel_trio.errors import ConfigurationError
+    from gomodel_trio.replay.simulate.page import page_of
+    from gomodel_trio.replay.simulate.report import simulate
+    from gomodel_trio.replay.simulate.scenario import StrategyName
+    from gomodel_trio.replay.simulate.scenario_file import read_scenario
+    from gomodel_trio.replay.simulate.table import table_of
+
+    known = [strategy.value for strategy in StrategyName]
+    unknown = [name for name in options.strategy if name not in known]
+    if unknown:
+        _print_error(f"--strategy: {', '.join(unknown)} is none; use {', '.join(known)}")
+        return EXIT_USAGE
+    try:
+        scenario = read_scenario(options.scenario)
+    except ConfigurationError as error:
+        return _refuse(error, "The scenario is wrong:")
+    report = simulate(scenario, seed=options.seed, strategies=[StrategyName(name) for name in dict.fromkeys(options.strategy)])
+    if options.html is not None:
+        try:
+            options.html.write_text(page_of(report), encoding="utf-8", newline="\n")
+        except OSError as error:
+            _print_error(f"--html: {options.html}: {error.strerror}")
+            return EXIT_FAILED
+    if options.json:
+        _print_json(report)
+    else:
+        for line in table_of(report):
+            _print(line)
+    return EXIT_OK
 
 
 def _version(_options: argparse.Namespace) -> int:
@@ -242,10 +344,10 @@ def _utf8(text: str) -> str:
     return text if text.isascii() else os.fsencode(text).decode("utf-8", "surrogateescape")
 
 
-def _refuse(error: "ConfigurationError") -> int:
+def _refuse(error: "ConfigurationError", head: str = "The configuration is wrong:") -> int:
     from gomodel_trio.errors import AddressUnavailable
 
-    _print_error("The gateway cannot start:" if isinstance(error, AddressUnavailable) else "The configuration is wrong:")
+    _print_error("The gateway cannot start:" if isinstance(error, AddressUnavailable) else head)
     for fault in error.faults:
         _print_error(f"  {fault}")
     return EXIT_USAGE

@@ -1,0 +1,1 @@
+"""`simulate`: a scenario through the gateway's own routing code, in virtual time."""
