@@ -147,10 +147,15 @@ class FakeTransport:
         """The providers that were asked, in order, as one word (`aab`)."""
         return "".join(sent.provider for sent in self.sent)
 
+    @property
+    def now_s(self) -> float:
+        """Seconds since the start."""
+        return trio.current_time() - self._start_s
+
     async def send(self, request: UpstreamRequest) -> FakeResponse:
         """Wait for the head as a real transport does: no longer than the request's header timeout."""
         provider = (urlsplit(request.url).hostname or "").partition(".")[0]
-        sent = Sent(provider, request, trio.current_time() - self._start_s)
+        sent = Sent(provider, request, self.now_s)
         self.sent.append(sent)
         told = self._told[provider]
         play = told.popleft() if told else self._always.get(provider) or self._default(request)
