@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from gomodel_trio.route.health import Standing
-from gomodel_trio.state.commands import Inspection, TargetState, TargetWeight
+from gomodel_trio.state.commands import Inspection, KeyState, TargetState, TargetWeight
 
 _DECIMALS = 6
 """Of seconds and weights: microseconds, and the parts of a weight that anybody could see an effect of."""
@@ -51,6 +51,18 @@ class TargetDocument(msgspec.Struct, frozen=True):
     pins: int
 
 
+class KeyDocument(msgspec.Struct, frozen=True):
+    """A key of a provider that has several: its place in the configuration, from 0, never the key itself. Fields as of a target."""
+
+    provider: str
+    index: int
+    standing: Literal["well", "probation", "cooling"]
+    cooldown_left_s: float
+    cooldown_reason: str | None
+    streak: int
+    in_flight: int
+
+
 class TotalsDocument(msgspec.Struct, frozen=True):
     """Sums: attempts that run, sessions held to a tier, sessions held to a target or a chained virtual model."""
 
@@ -64,11 +76,12 @@ class RoutingDocument(msgspec.Struct, frozen=True):
 
     now_s: float
     targets: list[TargetDocument]
+    keys: list[KeyDocument]
     totals: TotalsDocument
 
 
 class ResetDocument(msgspec.Struct, frozen=True):
-    """A target's cooldown, streak and estimates were forgotten."""
+    """A target's cooldown, streak and estimates were forgotten, and what was known of its provider's keys."""
 
     target: str
     is_reset: bool = True
@@ -77,7 +90,7 @@ class ResetDocument(msgspec.Struct, frozen=True):
 def routing_document(shown: Inspection) -> RoutingDocument:
     """Write an inspection for operators."""
     totals = TotalsDocument(shown.open_leases, shown.tier_pins, shown.target_pins)
-    return RoutingDocument(_rounded(shown.at_s), [_target(row) for row in shown.targets], totals)
+    return RoutingDocument(_rounded(shown.at_s), [_target(row) for row in shown.targets], [_key(row) for row in shown.keys], totals)
 
 
 def _target(row: TargetState) -> TargetDocument:
@@ -92,6 +105,18 @@ def _target(row: TargetState) -> TargetDocument:
         estimates=EstimatesDocument(_known(row.stream_latency_s), _known(row.unary_latency_s)),
         weights=[_weight(weight) for weight in row.weights],
         pins=row.pins,
+    )
+
+
+def _key(row: KeyState) -> KeyDocument:
+    return KeyDocument(
+        provider=row.provider,
+        index=row.index,
+        standing=row.standing.value,
+        cooldown_left_s=_rounded(row.cooldown_left_s),
+        cooldown_reason=None if row.cooldown_reason is None else row.cooldown_reason.value,
+        streak=row.streak,
+        in_flight=row.in_flight,
     )
 
 

@@ -29,6 +29,9 @@ SILENCE_FACTOR: Final = 8.0
 _LARGEST_EXPONENT: Final = 64
 """2^64 times any base is over any maximum; more would overflow a float."""
 
+OF_A_KEY: Final = frozenset({Outcome.RATE, Outcome.AUTH, Outcome.ACCOUNT})
+"""Failures that another key of the same provider may be spared (§7)."""
+
 _AT_ONCE: Final = frozenset({Outcome.AUTH, Outcome.NOT_FOUND, Outcome.ACCOUNT})
 _NO_NEWS: Final = frozenset({Outcome.REQUEST, Outcome.CLIENT})
 
@@ -71,6 +74,18 @@ class TargetHealth(msgspec.Struct, frozen=True):
 
 
 WELL: Final = TargetHealth()
+
+
+def standing_of(health: TargetHealth, *, newest_order: int, at_s: float) -> Standing:
+    """Tell how whoever has `health` stands; `newest_order` is the number of the running attempt that began last, 0 without any.
+
+    On probation with an attempt in flight that began since the cooldown did, it counts as cooling.
+    """
+    if health.is_benched(at_s):
+        return Standing.COOLING
+    if not health.is_unproven:
+        return Standing.WELL
+    return Standing.COOLING if newest_order > health.began_order else Standing.PROBATION
 
 
 class Benched(msgspec.Struct, frozen=True):

@@ -50,14 +50,12 @@ def pick_last_resort(healths: Sequence[TargetHealth], pinned: int | None = None)
     )
 
 
-def order_keys(count: int, *, provider: str, session: SessionId | None, turn: int) -> tuple[int, ...]:
-    """Order a provider's key indices for a request: by rendezvous hash of its session, else rotated by `turn`."""
-    if count <= 1:
-        return (0,)
+def order_keys(keys: Sequence[int], *, provider: str, session: SessionId | None, turn: int) -> tuple[int, ...]:
+    """Order indices of a provider's keys (at least one) for a request: by rendezvous hash of its session, else rotated by `turn`."""
     if session is None:
-        first = turn % count
-        return (*range(first, count), *range(first))
-    return tuple(sorted(range(count), key=lambda index: _rendezvous(session, provider, index), reverse=True))
+        first = turn % len(keys)
+        return (*keys[first:], *keys[:first])
+    return tuple(sorted(keys, key=lambda index: _rendezvous(session, provider, index), reverse=True))
 
 
 def _rendezvous(session: str, provider: str, index: int) -> bytes:

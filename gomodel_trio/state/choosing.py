@@ -19,7 +19,7 @@ from gomodel_trio.route.latency import NEVER_MEASURED_S
 from gomodel_trio.route.names import TargetId, split_target
 from gomodel_trio.route.policy import Strategy, VirtualModel
 from gomodel_trio.route.resolve import resolve_concrete
-from gomodel_trio.route.strategies import order_keys, pick_cheapest, pick_last_resort, pick_round_robin
+from gomodel_trio.route.strategies import pick_cheapest, pick_last_resort, pick_round_robin
 from gomodel_trio.state.commands import Decide, NoTarget, Picked, Reason, Selected, Why
 from gomodel_trio.state.selector import select, standing_of
 from gomodel_trio.state.tables import PinKey, RoutingState, TurnKey
@@ -314,8 +314,8 @@ class _Chooser:
 
     def _chosen(self, target: TargetId, reason: Reason) -> Choice:
         was_cooling = reason == "all_cooling"
-        provider = split_target(target)[0]
-        key_count, session = self.state.policy.providers[provider].key_count, self.decide.session
+        provider, session = self.state.policy.providers[split_target(target)[0]], self.decide.session
+        turn = self.state.key_turns.get(provider.name, 0)
         return Choice(
             target=target,
             reason=reason,
@@ -324,14 +324,14 @@ class _Chooser:
             left=() if was_cooling or not self.is_failover_allowed else self._left(target),
             is_failover_allowed=self.is_failover_allowed,
             was_cooling=was_cooling,
-            keys=order_keys(key_count, provider=provider, session=session, turn=self.state.key_turns.get(provider, 0)),
+            keys=self.state.keys.to_use(provider, session=session, turn=turn, at_s=self.at_s, is_aware=self.is_aware),
             slowdown=None if self.branch is None else slowdown_of(path_to(self.branch, target)),
             picks=tuple(self.picks),
             selected=self.selected,
             presumed_s=self._presumed_s(target),
             moves=() if was_cooling else tuple(self.moves),
             turns=tuple(self.turns),
-            key_turn=provider if key_count > 1 and session is None else None,
+            key_turn=provider.name if provider.key_count > 1 and session is None else None,
         )
 
     def _presumed_s(self, target: TargetId) -> float:

@@ -62,6 +62,19 @@ class Finish(msgspec.Struct, frozen=True, tag=True):
     retry_after_s: float | None = None
 
 
+class KeyFailed(msgspec.Struct, frozen=True, tag=True):
+    """The attempt with one of the provider's keys failed, and the next begins with `next_key` on the same lease. No reply.
+
+    The last key's end is told by `Finish`. Sent only where the decision has several keys.
+    """
+
+    lease: LeaseId
+    next_key: int
+    outcome: Outcome
+    cause: Cause = Cause.NONE
+    retry_after_s: float | None = None
+
+
 class Expire(msgspec.Struct, frozen=True, tag=True):
     """Free what is over and report it. Decisions never depend on it (rule 5). → NextExpiry"""
 
@@ -73,7 +86,7 @@ class ReplacePolicy(msgspec.Struct, frozen=True, tag=True):
 
 
 class ResetTarget(msgspec.Struct, frozen=True, tag=True):
-    """Forget a target's health and estimates. → bool (whether it was known)"""
+    """Forget a target's health and estimates, and the health of its provider's keys. → bool (whether it was known)"""
 
     target: TargetId
 
@@ -99,7 +112,7 @@ class Explain(msgspec.Struct, frozen=True, tag=True):
     raised_name: str | None = None
 
 
-Command = RouteTier | Decide | FirstByte | Finish | Expire | ReplacePolicy | ResetTarget | Inspect | Preview | Explain
+Command = RouteTier | Decide | FirstByte | KeyFailed | Finish | Expire | ReplacePolicy | ResetTarget | Inspect | Preview | Explain
 
 
 class Stamped(msgspec.Struct, frozen=True):
@@ -143,8 +156,9 @@ class Decision(msgspec.Struct, frozen=True):
     `source`: the outermost virtual model, None for a concrete name. `reason`: how it was chosen. `candidates`: the available targets, in
     declared order, chained ones flattened. `left`: how many untried candidates remain after this one, in the order they would be tried
     (for adaptive: not cooling first). `is_failover_allowed`: the virtual model's `failover`. `was_cooling`: it is a last resort.
-    `keys`: indices of the provider's keys, in the order to use them. `slowdown`: of the virtual model, None if there is none.
-    `selected`: the selector's decision, None where it was not asked (outermost first, if a chain asks more than one, the last).
+    `keys`: indices of the provider's keys that do not cool, in the order to use them; where all do, only the first to come back.
+    `slowdown`: of the virtual model, None if there is none. `selected`: the selector's decision, None where it was not asked (outermost
+    first, if a chain asks more than one, the last).
     """
 
     lease: LeaseId
@@ -220,6 +234,18 @@ class TargetState(msgspec.Struct, frozen=True):
     cooldown_reason: Outcome | None = None
 
 
+class KeyState(msgspec.Struct, frozen=True):
+    """A key of a provider that has several, by its `index` from 0; the other fields as in `TargetState`."""
+
+    provider: str
+    index: int
+    in_flight: int
+    standing: Standing
+    cooldown_left_s: float
+    cooldown_reason: Outcome | None
+    streak: int
+
+
 class Inspection(msgspec.Struct, frozen=True):
     """The whole state at `at_s`, for operators and tests."""
 
@@ -228,6 +254,7 @@ class Inspection(msgspec.Struct, frozen=True):
     tier_pins: int
     target_pins: int
     at_s: float = 0.0
+    keys: tuple[KeyState, ...] = ()
 
 
 class LegState(msgspec.Struct, frozen=True):
@@ -344,7 +371,7 @@ class PinExpired(msgspec.Struct, frozen=True, tag=True):
 
 
 class AttemptEnded(msgspec.Struct, frozen=True, tag=True):
-    """A lease was closed."""
+    """An attempt ended: a lease was closed, or goes on with another key."""
 
     target: TargetId
     outcome: Outcome

@@ -7,7 +7,7 @@ from types import TracebackType
 
 from gomodel_trio.route.outcome import Cause, Outcome
 from gomodel_trio.state.actor import Actor
-from gomodel_trio.state.commands import Decide, Decision, Finish, FirstByte, NoTarget
+from gomodel_trio.state.commands import Decide, Decision, Finish, FirstByte, KeyFailed, NoTarget
 
 
 def open_lease(actor: Actor, decide: Decide) -> "Lease":
@@ -51,6 +51,12 @@ class Lease:
         if self._is_open and not self._has_first_byte and isinstance(self.decision, Decision):
             self._has_first_byte = True
             self._actor.tell(FirstByte(self.decision.lease))
+
+    def next_key(self, key: int, outcome: Outcome, *, cause: Cause = Cause.NONE, retry_after_s: float | None = None) -> None:
+        """Tell that the attempt with one key ended so, and the next begins with `key`."""
+        if self._is_open and isinstance(self.decision, Decision):
+            self._has_head = False
+            self._actor.tell(KeyFailed(self.decision.lease, key, outcome, cause, retry_after_s))
 
     def finish(self, outcome: Outcome, *, cause: Cause = Cause.NONE, retry_after_s: float | None = None) -> None:
         """End the attempt; only the first call counts."""

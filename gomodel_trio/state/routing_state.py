@@ -13,7 +13,17 @@ from typing import assert_never
 
 import msgspec
 
-from gomodel_trio.route.health import WELL, Benched, Recovered, Standing, TargetHealth, after_first_byte, after_outcome, is_silence
+from gomodel_trio.route.health import (
+    OF_A_KEY,
+    WELL,
+    Benched,
+    Recovered,
+    Standing,
+    TargetHealth,
+    after_first_byte,
+    after_outcome,
+    is_silence,
+)
 from gomodel_trio.route.latency import UNMEASURED, after_answer, after_failure, after_hang_up
 from gomodel_trio.route.names import Kind, LeaseId, TargetId, split_target
 from gomodel_trio.route.outcome import Cause, Outcome
@@ -35,6 +45,7 @@ from gomodel_trio.state.commands import (
     InFlightChanged,
     Inspect,
     Inspection,
+    KeyFailed,
     NextExpiry,
     NoTarget,
     PinExpired,
@@ -55,6 +66,7 @@ from gomodel_trio.state.commands import (
     TierReply,
 )
 from gomodel_trio.state.explaining import cooldown_reason, explanation, raised
+from gomodel_trio.state.keys import KeyTry
 from gomodel_trio.state.shares import weights_of
 from gomodel_trio.state.tables import MAX_UNDECLARED, OpenLease, RoutingState, TargetRecord
 
@@ -73,6 +85,8 @@ def step(state: RoutingState, stamped: Stamped) -> tuple[Reply, Facts]:
             return None, _finish(state, command, at_s)
         case FirstByte():
             return None, _first_byte(state, command, at_s)
+        case KeyFailed():
+            return None, _key_failed(state, command, at_s)
         case RouteTier():
             return _route_tier(state, command, at_s)
         case Expire():
@@ -127,23 +141,36 @@ def _decide(state: RoutingState, command: Decide, at_s: float, draws: tuple[floa
         facts.append(
             SelectionDeclined(pick.source, pick.error) if pick.how is None else TargetSelected(pick.source, choice.target, pick.how)
         )
-    state.last_lease += 1
-    lease = LeaseId(state.last_lease)
+    state.last_order += 1
+    lease = LeaseId(state.last_order)
     record = state.record(choice.target)
-    record.open_leases[lease] = None
-    state.leases[lease] = OpenLease(
+    record.open_leases[lease] = state.last_order
+    opened = state.leases[lease] = OpenLease(
         target=choice.target,
         kind=command.kind,
         session=command.session,
         started_at_s=at_s,
+        order=state.last_order,
         epoch=record.epoch,
         feeds_routing=command.feeds_routing,
         is_again=choice.reason == "again",
         was_cooling=choice.was_cooling,
         presumed_s=choice.presumed_s,
     )
+    _use_key(state, lease, opened, choice.keys[0])
     facts.append(InFlightChanged(choice.target, len(record.open_leases)))
     return _decision(choice, lease), tuple(facts)
+
+
+def _use_key(state: RoutingState, lease: LeaseId, opened: OpenLease, key: int) -> None:
+    """Count the attempt that an open lease begins with a key; who has only one has no record of it."""
+    provider = split_target(opened.target)[0]
+    declared = state.policy.providers.get(provider)
+    if declared is None or not key < declared.key_count > 1:  # a reload may have taken it meanwhile
+        opened.key_try = None
+        return
+    opened.key_try = KeyTry(lease, provider, key, opened.started_at_s, opened.order)
+    state.keys.begin(opened.key_try, declared.key_count)
 
 
 def _preview(state: RoutingState, decide: Decide, at_s: float, draws: tuple[float, float]) -> Decision | NoTarget:
@@ -190,8 +217,32 @@ def _first_byte(state: RoutingState, command: FirstByte, at_s: float) -> Facts:
         lease.content_at_s = at_s
         facts = _learn(state, record, lease, Outcome.SUCCESS, at_s)
     if is_answer and lease.epoch == record.epoch:
-        record.health = after_first_byte(record.health, started_at_s=lease.started_at_s, started_order=command.lease)
+        record.health = after_first_byte(record.health, started_at_s=lease.started_at_s, started_order=lease.order)
+    if is_answer and lease.key_try is not None:
+        state.keys.prove(lease.key_try)
     return tuple(facts)
+
+
+def _key_failed(state: RoutingState, command: KeyFailed, at_s: float) -> Facts:
+    """End the attempt with one key and begin the next on the same lease; the target is not to blame as long as a key is left."""
+    lease = state.leases.get(command.lease)
+    if lease is None:
+        return ()
+    ended = AttemptEnded(lease.target, command.outcome, command.cause, at_s - lease.started_at_s)
+    _end_try(state, lease, command, at_s)
+    state.last_order += 1
+    lease.started_at_s, lease.order = at_s, state.last_order
+    record = state.record(lease.target)
+    record.open_leases.pop(command.lease, None)
+    record.open_leases[command.lease] = lease.order
+    _use_key(state, command.lease, lease, command.next_key)
+    return (ended,)
+
+
+def _end_try(state: RoutingState, lease: OpenLease, end: KeyFailed | Finish, at_s: float) -> None:
+    if lease.key_try is not None:
+        order, config = state.last_order, state.policy.adaptive
+        state.keys.end(lease.key_try, end.outcome, end.retry_after_s, at_s=at_s, order=order, is_again=lease.is_again, config=config)
 
 
 def _finish(state: RoutingState, command: Finish, at_s: float) -> Facts:
@@ -200,6 +251,7 @@ def _finish(state: RoutingState, command: Finish, at_s: float) -> Facts:
         return ()
     record = state.record(lease.target)
     record.open_leases.pop(command.lease, None)
+    _end_try(state, lease, command, at_s)
     outcome, cause, elapsed_s = command.outcome, command.cause, at_s - lease.started_at_s
     answered = record.latency.answered(lease.kind)
     if outcome is Outcome.CLIENT and not lease.has_byte and is_silence(elapsed_s, None if answered is None else answered.value_s):
@@ -245,6 +297,13 @@ def _learn(state: RoutingState, record: TargetRecord, lease: OpenLease, outcome:
 def _judge(state: RoutingState, record: TargetRecord, lease: OpenLease, end: Finish, at_s: float) -> list[Fact]:
     """Let the end of an attempt tell on its target's health."""
     facts = _report_lapsed(lease.target, record, at_s)
+    record.was_last_resort = lease.was_cooling
+    first_back: TargetHealth | None = None
+    if lease.key_try is not None and end.outcome in OF_A_KEY:
+        first_back = state.keys.first_back(lease.key_try.provider, at_s)
+        if first_back is None:
+            return facts
+    was = record.health
     # A retry is made only on a target that was not cooling when the request came to it. If it is benched or unproven now, this request has
     # triggered it already, and one request triggers a target at most once.
     may_trigger = not (lease.is_again and (record.health.is_benched(at_s) or record.health.is_unproven))
@@ -255,11 +314,12 @@ def _judge(state: RoutingState, record: TargetRecord, lease: OpenLease, end: Fin
         outcome=end.outcome,
         retry_after_s=end.retry_after_s,
         config=state.policy.adaptive,
-        started_order=end.lease,
-        order=state.last_lease,
+        started_order=lease.order,
+        order=state.last_order,
         may_trigger=may_trigger,
     )
-    record.was_last_resort = lease.was_cooling
+    if isinstance(change, Benched) and first_back is not None:
+        record.health, change = _until_a_key_is_back(was, record.health, change, first_back, at_s)
     match change:
         case Benched():
             record.is_reported_cooling = True
@@ -271,6 +331,17 @@ def _judge(state: RoutingState, record: TargetRecord, lease: OpenLease, end: Fin
         case _:
             assert_never(change)
     return facts
+
+
+def _until_a_key_is_back(
+    was: TargetHealth, now: TargetHealth, change: Benched, key: TargetHealth, at_s: float
+) -> tuple[TargetHealth, Benched]:
+    """Have a cooldown that all keys together made end with the first of theirs, unless an earlier one of the target's own lasts longer."""
+    until_s = max(was.until_s, key.until_s)
+    if until_s >= now.until_s:
+        return now, change
+    reason = was.reason if was.until_s > key.until_s else key.reason
+    return msgspec.structs.replace(now, until_s=until_s, reason=reason), Benched(change.reason, until_s, until_s - at_s)
 
 
 def _sweep(state: RoutingState) -> list[Fact]:
@@ -348,6 +419,9 @@ def _replace_policy(state: RoutingState, policy: Policy) -> Facts:
     for target, record in list(state.targets.items()):
         if (provider := split_target(target)[0]) in changed or provider not in old_providers:
             facts += _forget(state, target, record)
+    for provider in changed:
+        state.keys.forget(provider)
+    state.keys.keep(providers)
     state.warm.drop(lambda target: split_target(TargetId(target))[0] in changed)
     state.install(policy)
     for target, record in list(state.targets.items()):
@@ -366,6 +440,9 @@ def _replace_policy(state: RoutingState, policy: Policy) -> Facts:
 
 def _reset(state: RoutingState, target: TargetId) -> tuple[bool, Facts]:
     record = state.targets.get(target)
+    if record is not None or target in state.declared:
+        # What the operator has put right may be a key; one that is not is found out by one attempt.
+        state.keys.forget(split_target(target)[0])
     if record is None:
         return target in state.declared, ()
     return True, tuple(_forget(state, target, record))
@@ -394,7 +471,9 @@ def _unlearn(state: RoutingState, target: TargetId, record: TargetRecord) -> lis
 def _inspect(state: RoutingState, at_s: float) -> Inspection:
     weights = weights_of(state, at_s)
     rows = tuple(_row(state, target, at_s, weights.get(target, ())) for target in dict.fromkeys((*state.declared, *state.targets)))
-    return Inspection(rows, len(state.leases), len(state.tier_pins), len(state.target_pins), at_s)
+    return Inspection(
+        rows, len(state.leases), len(state.tier_pins), len(state.target_pins), at_s, state.keys.rows(state.policy.providers, at_s)
+    )
 
 
 def _row(state: RoutingState, target: TargetId, at_s: float, weights: Sequence[TargetWeight]) -> TargetState:

@@ -10,10 +10,11 @@ from typing import Final, Generic, TypeVar
 import msgspec
 
 from gomodel_trio.route.expand import Branch, expand
-from gomodel_trio.route.health import WELL, Standing, TargetHealth
+from gomodel_trio.route.health import WELL, Standing, TargetHealth, standing_of
 from gomodel_trio.route.latency import NEVER_MEASURED_S, UNMEASURED, Latency
 from gomodel_trio.route.names import Kind, LeaseId, SessionId, TargetId, Tier, target_id
 from gomodel_trio.route.policy import Policy, Strategy, VirtualModel
+from gomodel_trio.state.keys import KeyTable, KeyTry
 from gomodel_trio.wire.dialect import Dialect
 
 Value = TypeVar("Value", bound=Hashable)
@@ -104,16 +105,18 @@ class PinTable(Generic[Value]):
 
 
 class OpenLease(msgspec.Struct):
-    """One running attempt. `epoch` is its target's at the choice: an attempt of an earlier epoch says nothing about the target any more.
+    """One running attempt. `started_at_s` and `order`: when it was sent, and its number among all attempts; a further key takes both anew.
 
-    `presumed_s`: what the target was taken to need at the choice, in the place of an estimate. `has_byte`: the target answered 2xx.
-    `content_at_s`: when its first content came, None before.
+    `epoch` is its target's at the choice: an attempt of an earlier epoch says nothing about the target any more. `presumed_s`: what the
+    target was taken to need at the choice, in the place of an estimate. `has_byte`: the target answered 2xx. `content_at_s`: when its first
+    content came, None before. `key_try`: with which key, None where the provider has only one.
     """
 
     target: TargetId
     kind: Kind
     session: SessionId | None
     started_at_s: float
+    order: int
     epoch: int
     feeds_routing: bool
     is_again: bool
@@ -121,19 +124,20 @@ class OpenLease(msgspec.Struct):
     presumed_s: float = NEVER_MEASURED_S
     has_byte: bool = False
     content_at_s: float | None = None
+    key_try: KeyTry | None = None
 
 
 class TargetRecord(msgspec.Struct):
     """What is known of a target. In-flight is the number of `open_leases` by construction, so it cannot drift.
 
-    `is_reported_cooling`: a CooldownStarted without its CooldownEnded. `was_last_resort`: the attempt that ended last was chosen while the
-    target was cooling.
+    `open_leases`: with the number of the attempt that each runs, in that order. `is_reported_cooling`: a CooldownStarted without its
+    CooldownEnded. `was_last_resort`: the attempt that ended last was chosen while the target was cooling.
     """
 
     health: TargetHealth = WELL
     latency: Latency = UNMEASURED
     epoch: int = 0
-    open_leases: dict[LeaseId, None] = {}
+    open_leases: dict[LeaseId, int] = {}
     is_reported_cooling: bool = False
     was_last_resort: bool = False
 
@@ -146,9 +150,10 @@ class TargetRecord(msgspec.Struct):
 class RoutingState:
     """All mutable routing state. `step` alone changes it.
 
-    `last_lease` numbers the attempts in the order they began. `turns`: round robin's cursors; `key_turns`: per provider.
-    `sweep_at`: the number of records at which those of undeclared targets are thrown out. `warm`: when a session last succeeded at a target
-    (its name is the target's); `has_selector`: whether anything reads estimates and warm marks.
+    `last_order` numbers the attempts in the order they began; a lease has the number of its first. `keys`: of providers with several.
+    `turns`: round robin's cursors; `key_turns`: per provider. `sweep_at`: the number of records at which those of undeclared targets are
+    thrown out. `warm`: when a session last succeeded at a target (its name is the target's); `has_selector`: whether anything reads
+    estimates and warm marks.
     """
 
     __slots__ = (
@@ -156,7 +161,8 @@ class RoutingState:
         "declared",
         "has_selector",
         "key_turns",
-        "last_lease",
+        "keys",
+        "last_order",
         "leases",
         "policy",
         "sweep_at",
@@ -175,7 +181,8 @@ class RoutingState:
         self.warm: PinTable[bool] = PinTable()
         self.turns: dict[TurnKey, int] = {}
         self.key_turns: dict[str, int] = {}
-        self.last_lease = 0
+        self.keys = KeyTable()
+        self.last_order = 0
         self.install(policy)
 
     def __eq__(self, other: object) -> bool:
@@ -218,14 +225,7 @@ class RoutingState:
         record = self.targets.get(target)
         if record is None or record.health is WELL:
             return Standing.WELL
-        health = record.health
-        if health.is_benched(at_s):
-            return Standing.COOLING
-        if not health.is_unproven:
-            return Standing.WELL
-        # Leases are numbered and kept in the order they began: the last one tells whether any began since the cooldown did.
-        newest = next(reversed(record.open_leases), 0)
-        return Standing.COOLING if newest > health.began_order else Standing.PROBATION
+        return standing_of(record.health, newest_order=next(reversed(record.open_leases.values()), 0), at_s=at_s)
 
 
 def _declared(policy: Policy) -> dict[TargetId, None]:

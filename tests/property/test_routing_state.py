@@ -26,6 +26,7 @@ from gomodel_trio.state.commands import (
     InFlightChanged,
     Inspect,
     Inspection,
+    KeyFailed,
     NoTarget,
     PinReleased,
     Preview,
@@ -54,7 +55,7 @@ MAX_PINS = 5
 CAP_S = 60.0
 
 
-def policy(providers: str, fingerprint: int, disabled: frozenset[TargetId], adaptive: AdaptiveRouting) -> Policy:
+def policy(providers: str, key_count: int, fingerprint: int, disabled: frozenset[TargetId], adaptive: AdaptiveRouting) -> Policy:
     legs = (Leg("a/m", weight=2), Leg("b/m"), Leg("c/m"))
     models = [
         VirtualModel("rr", legs),
@@ -68,7 +69,13 @@ def policy(providers: str, fingerprint: int, disabled: frozenset[TargetId], adap
     return Policy(
         providers={
             name: Provider(
-                name, "openai", Dialect.OPENAI, True, ("m",), key_count=2, fingerprint=f"{name}{fingerprint if name == 'a' else ''}"
+                name,
+                "openai",
+                Dialect.OPENAI,
+                True,
+                ("m",),
+                key_count=1 if name == "d" else key_count,
+                fingerprint=f"{name}{fingerprint if name == 'a' else ''}",
             )
             for name in providers
         },
@@ -85,6 +92,7 @@ def policy(providers: str, fingerprint: int, disabled: frozenset[TargetId], adap
 policies = st.builds(
     policy,
     st.sampled_from(["abcd", "abcd", "bcd", "ab", "d"]),
+    st.sampled_from([2, 2, 3, 1]),
     st.integers(0, 1),
     st.sets(st.sampled_from([TargetId("a/m"), TargetId("b/m"), TargetId("d/m")]), max_size=2).map(frozenset),
     st.builds(
@@ -114,6 +122,7 @@ class RoutingMachine(RuleBasedStateMachine):
         self.journal: list[Stamped] = []
         self.replies: list[tuple[Reply, tuple[Fact, ...]]] = []
         self.open: dict[LeaseId, TargetId] = {}
+        self.keys_left: dict[LeaseId, tuple[int, ...]] = {}
         self.gauges: dict[TargetId, int] = {}
         self.shown_s: dict[tuple[TargetId, Kind], float] = {}
         self.reported_cooling: set[TargetId] = set()
@@ -166,6 +175,7 @@ class RoutingMachine(RuleBasedStateMachine):
         again = tried.pop() if is_again and tried else None
         decide = Decide(name, session, "/", kind, feeds_routing=feeds, tried=tuple(tried), again=again)
         before = {target: self.state.standing(target, self.at_s) for target in DECLARED}
+        key_standings = {name: [key.standing(self.at_s) for key in self.state.keys.of(name)] for name in "abcd"}
         pins_before, whole_before = self.pins(), self.copied()
         foretold, nothing = self.send(Preview(decide))
         assert nothing == ()
@@ -180,14 +190,26 @@ class RoutingMachine(RuleBasedStateMachine):
         assert isinstance(foretold, Decision)
         assert (foretold.target, foretold.reason, foretold.left, foretold.keys) == (reply.target, reply.reason, reply.left, reply.keys)
         self.open[reply.lease] = reply.target
+        self.keys_left[reply.lease] = reply.keys[1:]
+        self.check_keys(reply, key_standings)
         if again is None:
             self.check_choice(reply, tried, before)
         self.check_selection(name, reply, facts)
         return reply.lease
 
+    def check_keys(self, reply: Decision, before: dict[str, list[Standing]]) -> None:
+        """Keys that cool are left out; where all do, one is used."""
+        provider, _, _ = reply.target.partition("/")
+        known = before[provider] or [Standing.WELL] * self.state.policy.providers[provider].key_count
+        usable = [key for key, standing in enumerate(known) if standing is not Standing.COOLING]
+        if usable:
+            assert sorted(reply.keys) == usable
+        else:
+            assert len(reply.keys) == 1
+
     def copied(self) -> RoutingState:
         kept = copy.copy(self.state)
-        for name in ("leases", "targets", "tier_pins", "target_pins", "warm", "turns", "key_turns"):
+        for name in ("leases", "targets", "tier_pins", "target_pins", "warm", "turns", "key_turns", "keys"):
             setattr(kept, name, copy.deepcopy(getattr(self.state, name)))
         return kept
 
@@ -253,6 +275,23 @@ class RoutingMachine(RuleBasedStateMachine):
     def first_byte(self, lease: LeaseId, is_content: bool) -> None:
         self.send(FirstByte(lease, is_content))
 
+    @rule(
+        lease=leases,
+        outcome=st.sampled_from([Outcome.RATE, Outcome.AUTH, Outcome.ACCOUNT]),
+        retry_after_s=st.sampled_from([None, 3.0, 1e9]),
+    )
+    def next_key(self, lease: LeaseId, outcome: Outcome, retry_after_s: float | None) -> None:
+        """Go on with the next key, if the lease is open and has one; the target and its estimates stay as they are."""
+        left = self.keys_left.get(lease, ())
+        if not left:
+            return
+        self.keys_left[lease] = left[1:]
+        target = self.open.get(lease)
+        before = {name: (record.health, record.latency) for name, record in self.state.targets.items()}
+        _, facts = self.send(KeyFailed(lease, left[0], outcome, retry_after_s=retry_after_s))
+        assert (facts == ()) == (target is None)
+        assert before == {name: (record.health, record.latency) for name, record in self.state.targets.items()}
+
     @rule(lease=leases, outcome=st.sampled_from(Outcome), retry_after_s=st.sampled_from([None, 3.0, 1e9]))
     def finish(self, lease: LeaseId, outcome: Outcome, retry_after_s: float | None) -> None:
         """Finish a lease, perhaps a closed one."""
@@ -260,6 +299,10 @@ class RoutingMachine(RuleBasedStateMachine):
         stored_s = dict(self.shown_s)
         _, facts = self.send(Finish(lease, outcome, retry_after_s=retry_after_s))
         assert (facts == ()) == (target is None)
+        for fact in facts:
+            if isinstance(fact, CooldownStarted) and outcome in (Outcome.RATE, Outcome.AUTH, Outcome.ACCOUNT):
+                keys = self.state.keys.of(fact.target.partition("/")[0])
+                assert all(key.health.is_benched(self.at_s) for key in keys), "a target blamed while a key is left"
         changed = {key for key, value_s in self.shown_s.items() if stored_s.get(key) != value_s}
         assert {key[0] for key in changed} <= {target}
         if outcome is not Outcome.SUCCESS:
@@ -307,6 +350,16 @@ class RoutingMachine(RuleBasedStateMachine):
         assert shown.target_pins <= MAX_PINS
         assert shown.tier_pins <= MAX_PINS
         assert len(self.state.warm) <= MAX_PINS
+
+    @invariant()
+    def keys_are_known_of_configured_providers_alone_and_count_what_runs(self) -> None:
+        for name in "abcd":
+            keys = self.state.keys.of(name)
+            provider = self.state.policy.providers.get(name)
+            assert not keys or (provider is not None and provider.key_count == len(keys) > 1)
+            running = [lease for key in keys for lease in key.open_tries]
+            assert len(set(running)) == len(running)
+            assert {self.open[lease].partition("/")[0] for lease in running} <= {name}
 
     @invariant()
     def estimates_are_shown_as_stored_and_positive(self) -> None:

@@ -8,9 +8,10 @@ import pytest
 
 from gomodel_trio.admin.api import AdminApi
 from gomodel_trio.errors import ClientFault, GatewayError, MethodNotAllowed, NotFound
+from gomodel_trio.route.health import Standing
 from gomodel_trio.route.names import Kind, TargetId
 from gomodel_trio.route.outcome import Outcome
-from gomodel_trio.state.commands import Inspect, Inspection, ResetTarget, TargetState, TargetWeight
+from gomodel_trio.state.commands import Inspect, Inspection, KeyState, ResetTarget, TargetState, TargetWeight
 from gomodel_trio.wire.dialect import Api
 
 KNOWN = {"a/m", "a/org/model v2", "ä/m"}
@@ -25,6 +26,10 @@ INSPECTION = Inspection(
     tier_pins=4,
     target_pins=5,
     at_s=61.5,
+    keys=(
+        KeyState("a", 0, 1, Standing.WELL, 0.0, None, 0),
+        KeyState("a", 1, 0, Standing.COOLING, 29.12345678, Outcome.RATE, 1),
+    ),
 )
 
 
@@ -76,6 +81,26 @@ async def test_the_state_of_every_target_is_shown() -> None:
     }
     rest = [(row["standing"], row["cooldown_left_s"], row["cooldown_reason"], row["streak"]) for row in shown["targets"][1:]]
     assert rest == [("cooling", 12.345679, "rate", 2), ("cooling", 0.0, "fault", 1), ("probation", 0.0, "auth", 1)]
+    assert shown["keys"] == [
+        {
+            "provider": "a",
+            "index": 0,
+            "standing": "well",
+            "cooldown_left_s": 0.0,
+            "cooldown_reason": None,
+            "streak": 0,
+            "in_flight": 1,
+        },
+        {
+            "provider": "a",
+            "index": 1,
+            "standing": "cooling",
+            "cooldown_left_s": 29.123457,
+            "cooldown_reason": "rate",
+            "streak": 1,
+            "in_flight": 0,
+        },
+    ]
 
 
 @pytest.mark.parametrize(

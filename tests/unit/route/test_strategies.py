@@ -33,20 +33,28 @@ def test_the_cheapest_priced_leg_is_picked(prices: list[float | None], expect: i
 
 
 def test_keys_rotate_without_a_session() -> None:
-    assert [order_keys(3, provider="a", session=None, turn=turn) for turn in range(4)] == [(0, 1, 2), (1, 2, 0), (2, 0, 1), (0, 1, 2)]
+    orders = [order_keys(range(3), provider="a", session=None, turn=turn) for turn in range(4)]
+    assert orders == [(0, 1, 2), (1, 2, 0), (2, 0, 1), (0, 1, 2)]
 
 
-def test_one_key_is_no_question() -> None:
-    assert order_keys(1, provider="a", session=SessionId("s"), turn=7) == (0,)
+def test_a_key_left_out_leaves_even_turns_to_the_others() -> None:
+    assert [order_keys((0, 2), provider="a", session=None, turn=turn)[0] for turn in range(4)] == [0, 2, 0, 2]
+
+
+def test_a_session_keeps_its_key_when_another_is_left_out() -> None:
+    for session in [SessionId(f"session-{number}") for number in range(20)]:
+        order = order_keys(range(4), provider="a", session=session, turn=0)
+        for gone in order[1:]:
+            assert order_keys([key for key in range(4) if key != gone], provider="a", session=session, turn=0)[0] == order[0]
 
 
 def test_a_session_keeps_its_key_when_another_is_added() -> None:
     sessions = [SessionId(f"session-{number}") for number in range(100)]
-    before = [order_keys(3, provider="a", session=session, turn=0) for session in sessions]
-    after = [order_keys(4, provider="a", session=session, turn=5) for session in sessions]
+    before = [order_keys(range(3), provider="a", session=session, turn=0) for session in sessions]
+    after = [order_keys(range(4), provider="a", session=session, turn=5) for session in sessions]
     assert [tuple(key for key in order if key != 3) for order in after] == before
     assert {order[0] for order in before} == {0, 1, 2}
 
 
 def test_a_session_of_lone_surrogates_has_keys_too() -> None:
-    assert sorted(order_keys(2, provider="a", session=SessionId("\ud800"), turn=0)) == [0, 1]
+    assert sorted(order_keys(range(2), provider="a", session=SessionId("\ud800"), turn=0)) == [0, 1]

@@ -50,9 +50,9 @@ def test_an_unproven_target_with_a_newer_attempt_counts_as_cooling() -> None:
     record = state.record(target)
     record.health = TargetHealth(k=1, began_at_s=0, began_order=5, until_s=10, is_unproven=True)
     assert state.standing(target, 9.9) is Standing.COOLING
-    record.open_leases[LeaseId(5)] = None
+    record.open_leases[LeaseId(5)] = 5
     assert state.standing(target, 10) is Standing.PROBATION
-    record.open_leases[LeaseId(6)] = None
+    record.open_leases[LeaseId(6)] = 6
     assert state.standing(target, 10) is Standing.COOLING
     record.health = TargetHealth(k=1, began_at_s=0, began_order=5, until_s=10)
     assert state.standing(target, 10) is Standing.WELL

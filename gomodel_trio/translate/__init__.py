@@ -1,0 +1,1 @@
+"""Translation between dialects: every one into the canonical form (`canonical`) and out of it. Pure."""

@@ -1,0 +1,1 @@
+"""The form of OpenAI's chat completions."""
