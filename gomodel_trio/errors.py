@@ -116,6 +116,11 @@ def dialect_mismatch(target: str, theirs: str, ours: str) -> ClientFault:
     )
 
 
+def untranslatable(message: str, field: str) -> ClientFault:
+    """What is told where no target can be asked what the client asks, for the sake of the member `field`."""
+    return ClientFault(message, code="unsupported_by_target", param=field)
+
+
 class UpstreamFault(GatewayError):
     """No target could serve the request."""
 

@@ -14,10 +14,11 @@ from gomodel_trio.config.provider_types import SUPPORTED_TYPES, ProviderType, fi
 from gomodel_trio.config.sessions import is_header_name
 from gomodel_trio.config.settings import ModelSettings
 from gomodel_trio.config.values import Value, read_scalar
+from gomodel_trio.wire.dialect import Api, Dialect
 
 _KEYS = (
     "type", "api_key", "api_keys", "base_url", "api_version", "models", "headers", "custom_upstream_headers", "http2", "proxy_url",
-    "enabled", "echo",
+    "enabled", "echo", "apis",
 )  # fmt: skip
 _OWN_HEADERS = frozenset(
     {"host", "content-length", "content-type", "connection", "transfer-encoding", "te", "upgrade", "keep-alive", "trailer", "expect"}
@@ -44,6 +45,7 @@ class Declared:
     proxy_url: str | None = None
     proxy_url_place: str = ""
     enabled: bool = True
+    forms: tuple[Api, ...] | None = None
     echo: dict[str, Value] = field(default_factory=dict)
 
 
@@ -85,12 +87,30 @@ def _read_entry(name: str, entry: Located, findings: Findings) -> Declared | Non
         declared.proxy_url, declared.proxy_url_place = text_of(given["proxy_url"], findings), given["proxy_url"].place
     if "enabled" in given:
         declared.enabled = flag_of(given["enabled"], findings) is not False
+    if "apis" in given:
+        declared.forms = _read_forms(given["apis"], provider_type, findings)
     if "echo" in given:
         declared.echo = _read_echo(given["echo"], findings)
     for key in ("custom_upstream_headers", "headers"):
         if key in given:
             declared.headers += _read_headers(given[key], findings)
     return declared
+
+
+def _read_forms(item: Located, provider_type: ProviderType, findings: Findings) -> tuple[Api, ...] | None:
+    """`apis`: which of the APIs of its dialect a provider has, the one to translate to first."""
+    known = {api.name.lower(): api for api in (Api.CHAT, Api.RESPONSES, Api.EMBEDDINGS)}
+    if provider_type.dialect is not Dialect.OPENAI or provider_type.name == "echo":
+        findings.fault(item.place, f"a provider of type {provider_type.name} has no choice of APIs")
+        return None
+    forms: list[Api] = []
+    for each in items_of(item, findings) or []:
+        text = text_of(each, findings, "the name of an API")
+        if text is not None and text not in known:
+            findings.fault(each.place, f"unknown API {shown(text)}; the APIs are {', '.join(known)}")
+        elif text is not None:
+            forms.append(known[text])
+    return tuple(dict.fromkeys(forms)) or None
 
 
 def _read_type(name: str, entry: Located, item: Located | None, findings: Findings) -> ProviderType | None:

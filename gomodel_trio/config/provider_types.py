@@ -7,7 +7,7 @@ from enum import StrEnum
 
 import msgspec
 
-from gomodel_trio.wire.dialect import Dialect
+from gomodel_trio.wire.dialect import Api, Dialect
 
 
 class KeyHeader(StrEnum):
@@ -19,10 +19,16 @@ class KeyHeader(StrEnum):
     NONE = ""
 
 
+_ALL_OF_OPENAI = (Api.CHAT, Api.RESPONSES, Api.EMBEDDINGS)
+_WITHOUT_RESPONSES = (Api.CHAT, Api.EMBEDDINGS)
+"""Of providers that have no Responses API: what clients ask in it is translated to chat."""
+_ALL_OF_ANTHROPIC = (Api.MESSAGES, Api.COUNT_TOKENS)
+
+
 class ProviderType(msgspec.Struct, frozen=True, kw_only=True):
     """One type. `base_url` None: the operator must give one. `variable` begins the names of its variables.
 
-    `models` are listed unless the operator lists some.
+    `models` are listed unless the operator lists some. `forms`: what it can be asked in; what comes in another is translated to the first.
     """
 
     name: str
@@ -32,6 +38,7 @@ class ProviderType(msgspec.Struct, frozen=True, kw_only=True):
     is_key_required: bool = True
     models: tuple[str, ...] = ()
     is_in_this_version: bool = True
+    forms: tuple[Api, ...] = _ALL_OF_OPENAI
 
     @property
     def variable(self) -> str:
@@ -41,23 +48,36 @@ class ProviderType(msgspec.Struct, frozen=True, kw_only=True):
 
 _ROWS = (
     ProviderType(name="openai", base_url="https://api.openai.com/v1"),
-    ProviderType(name="anthropic", dialect=Dialect.ANTHROPIC, base_url="https://api.anthropic.com/v1", key_header=KeyHeader.X_API_KEY),
+    ProviderType(
+        name="anthropic",
+        dialect=Dialect.ANTHROPIC,
+        base_url="https://api.anthropic.com/v1",
+        key_header=KeyHeader.X_API_KEY,
+        forms=_ALL_OF_ANTHROPIC,
+    ),
     ProviderType(name="azure", key_header=KeyHeader.API_KEY),
     ProviderType(name="openrouter", base_url="https://openrouter.ai/api/v1"),
     ProviderType(name="groq", base_url="https://api.groq.com/openai/v1"),
     ProviderType(name="xai", base_url="https://api.x.ai/v1"),
-    ProviderType(name="deepseek", base_url="https://api.deepseek.com/v1"),
+    ProviderType(name="deepseek", base_url="https://api.deepseek.com/v1", forms=_WITHOUT_RESPONSES),
     ProviderType(name="fireworks", base_url="https://api.fireworks.ai/inference/v1"),
-    ProviderType(name="mistral", base_url="https://api.mistral.ai/v1"),
-    ProviderType(name="together", base_url="https://api.together.xyz/v1"),
-    ProviderType(name="gemini", base_url="https://generativelanguage.googleapis.com/v1beta/openai"),
+    ProviderType(name="mistral", base_url="https://api.mistral.ai/v1", forms=_WITHOUT_RESPONSES),
+    ProviderType(name="together", base_url="https://api.together.xyz/v1", forms=_WITHOUT_RESPONSES),
+    ProviderType(name="gemini", base_url="https://generativelanguage.googleapis.com/v1beta/openai", forms=_WITHOUT_RESPONSES),
     ProviderType(name="ollama", base_url="http://localhost:11434/v1", is_key_required=False),
     ProviderType(name="vllm", base_url="http://localhost:8000/v1", is_key_required=False),
     ProviderType(name="sglang", base_url="http://localhost:30000/v1", is_key_required=False),
     # llama-server's own default port is ours, 8080: a default here would point the gateway at itself.
     ProviderType(name="llamacpp", is_key_required=False),
     ProviderType(name="openai_compatible", is_key_required=False),
-    ProviderType(name="echo", base_url="echo:", key_header=KeyHeader.NONE, is_key_required=False, models=("echo-small", "echo-large")),
+    ProviderType(
+        name="echo",
+        base_url="echo:",
+        key_header=KeyHeader.NONE,
+        is_key_required=False,
+        models=("echo-small", "echo-large"),
+        forms=(*_ALL_OF_OPENAI, *_ALL_OF_ANTHROPIC),
+    ),
     ProviderType(name="vertex", is_in_this_version=False),
     ProviderType(name="bedrock", dialect=Dialect.ANTHROPIC, is_in_this_version=False),
 )

@@ -62,6 +62,7 @@ def _complete(declared: Declared, host: str, ports: Collection[int], findings: F
         type=row.name,
         dialect=row.dialect,
         base_url=base_url,
+        forms=declared.forms if declared.forms is not None else row.forms,
         api_keys=tuple(Secret(key) for key in keys),
         api_version=declared.api_version,
         models=declared.models if declared.models is not None else tuple(ModelSettings(id=model) for model in row.models),

@@ -11,7 +11,7 @@ import msgspec
 from gomodel_trio.config.secret import Secret
 from gomodel_trio.route.policy import AdaptiveRouting, Price, SmartRouting, VirtualModel
 from gomodel_trio.route.session import SessionRules
-from gomodel_trio.wire.dialect import Dialect
+from gomodel_trio.wire.dialect import Api, Dialect
 
 
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,6 +77,7 @@ class EchoSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 class ProviderSettings(msgspec.Struct, frozen=True, kw_only=True):
     """One provider. `api_keys` may be empty (then no credential is sent). `headers` are the provider's own, e.g. openai-organization.
+    `forms`: what it can be asked in, the one to translate to first.
 
     `http2`: offered to it over TLS. `proxy_url` None: by whatever proxy the process's environment names, if any.
     """
@@ -85,6 +86,7 @@ class ProviderSettings(msgspec.Struct, frozen=True, kw_only=True):
     type: str
     dialect: Dialect
     base_url: str
+    forms: tuple[Api, ...] = ()
     api_keys: tuple[Secret, ...] = ()
     api_version: str | None = None
     models: tuple[ModelSettings, ...] = ()

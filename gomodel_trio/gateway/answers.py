@@ -108,7 +108,7 @@ def of_failure(
     if failure.status < 500 and failure.status not in _MAY_PASS_LATER:
         headers = [pair for pair in headers if pair[0] != b"x-should-retry"] + [(b"x-should-retry", b"false")]
     code = failure.classification.code
-    if failure.body is not None:
+    if failure.body is not None and not failure.is_foreign:
         verbatim = redactor.data(failure.body)
         if _is_error_of(dialect, verbatim):
             return Answer(failure.status, [JSON, *headers], verbatim, code)

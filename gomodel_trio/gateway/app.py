@@ -26,6 +26,7 @@ from gomodel_trio.gateway.record import RequestRecord
 from gomodel_trio.metrics.catalogue import CONTENT_TYPE as METRICS_CONTENT_TYPE
 from gomodel_trio.route.directives import header, user_path_of
 from gomodel_trio.route.names import split_target
+from gomodel_trio.translate.translation import StreamTranslation
 from gomodel_trio.wire.dialect import API_BY_PATH, Dialect
 from gomodel_trio.wire.faults import stream_error_event
 
@@ -172,6 +173,8 @@ class Gateway:
             if stream is not None and stream.has_ended:
                 record.outcome = "ok"
                 await responder.end()
+            elif isinstance(stream, StreamTranslation):
+                await responder.write(stream.fail(status=503, message=message, code="shutting_down"))
             elif stream is not None and record.api is not None:
                 event = stream_error_event(
                     record.api,

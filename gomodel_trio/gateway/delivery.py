@@ -20,20 +20,37 @@ from gomodel_trio.gateway.ingress import LONG_BODY_BYTES
 from gomodel_trio.gateway.record import AttemptRecord, RequestRecord
 from gomodel_trio.gateway.retime import retimed
 from gomodel_trio.gateway.stream_out import Limits, Relay, RelayEnd
+from gomodel_trio.route.health import OF_A_KEY
 from gomodel_trio.route.names import split_target
 from gomodel_trio.route.outcome import Outcome
 from gomodel_trio.state.commands import Decision
 from gomodel_trio.state.lease import Lease
-from gomodel_trio.upstream.attempt import Failure, Opened, Question, Whole, failure_of_timeout, header_of, try_once
+from gomodel_trio.translate.canonical import Form
+from gomodel_trio.translate.translation import Translation, translation
+from gomodel_trio.upstream.attempt import (
+    Failure,
+    Opened,
+    Question,
+    Whole,
+    failure_of_timeout,
+    header_of,
+    refused_credentials,
+    try_once,
+    unreadable_answer,
+)
 from gomodel_trio.upstream.decoding import decoder_for
-from gomodel_trio.upstream.providers.adapter import Adapter
+from gomodel_trio.upstream.providers.adapter import Adapter, CredentialsUnavailable
 from gomodel_trio.upstream.transport import UpstreamRequest
 from gomodel_trio.wire.dialect import Api
 from gomodel_trio.wire.observe import observer_for
 from gomodel_trio.wire.splice import rewrite
 
+_OF_A_DIALECT: Final = (b"anthropic-", b"openai-", b"x-stainless-")
+"""Client headers that mean nothing to a target of another form."""
+_OF_OPENAI: Final = frozenset({"openai", "azure"})
+"""Types whose chat completions take `max_completion_tokens`; compatible servers may know `max_tokens` only."""
 AttemptKind = Literal["primary", "failover", "retry"]
-_NEXT_KEY_HELPS: Final = frozenset({Outcome.RATE, Outcome.AUTH, Outcome.ACCOUNT})
+_OF_THE_BODY: Final = (b"content-type", b"content-encoding", b"x-amzn-bedrock-content-type")
 
 
 class Outgoing(msgspec.Struct, frozen=True):
@@ -65,6 +82,9 @@ class Delivery:
     lease: Lease
     _attempt: AttemptRecord = field(init=False)
     _provider: str = field(init=False)
+    _passed_on: Headers = field(init=False)
+    _query: bytes = field(init=False)
+    _translation: Translation | None = field(init=False, default=None)
     _question: Question = field(init=False)
     _sent_at_s: float = field(init=False, default=0.0)
 
@@ -74,13 +94,27 @@ class Delivery:
         Raises:
             ClientFault: a reload made the target speak another dialect.
             Unavailable: a reload took its provider away since the decision.
+            Untranslatable: the target cannot be asked this in its form.
+            Malformed: the request cannot be read for being translated.
         """
         self._provider, model = split_target(self.decision.target)
-        self._question = Question(self.outgoing.api, model, self.outgoing.body, is_stream=self.record.is_stream)
         adapter = self._adapter()
-        body = await self._body(model)
+        asked = adapter.asks_in(self.outgoing.api, model)
+        if asked is None:  # a reload changed it since the decision
+            raise dialect_mismatch(self.decision.target, adapter.settings.dialect.value, self.outgoing.api.dialect.value)
+        self._question = Question(asked, model, self.outgoing.body, is_stream=self.record.is_stream)
+        self._passed_on, self._query = self.outgoing.passed, query_for_upstream(self.outgoing.query)
+        if asked is self.outgoing.api:
+            body = await self._body(model)
+        else:
+            self._translation, body = await self._translated(adapter, asked, model)
+            self._passed_on, self._query = [pair for pair in self._passed_on if not pair[0].startswith(_OF_A_DIALECT)], b""
+        body = adapter.body(body, model, self._passed_on, is_stream=self.record.is_stream)
         failure: Failure | None = None
         for number, key in enumerate(self.decision.keys):
+            if failure is not None:
+                judged = failure.classification
+                self.lease.next_key(key, judged.outcome, cause=judged.cause, retry_after_s=judged.retry_after_s)
             self._attempt = AttemptRecord("key" if number else kind, self.decision.target, self.tools.clock.now_s())
             self.record.attempts.append(self._attempt)
             try:
@@ -90,7 +124,7 @@ class Delivery:
             if failure is None:
                 return None
             self._note(failure)
-            if failure.classification.outcome not in _NEXT_KEY_HELPS or trio.current_time() >= self.outgoing.deadline_s:
+            if failure.classification.outcome not in OF_A_KEY or trio.current_time() >= self.outgoing.deadline_s:
                 break
         assert failure is not None
         judged = failure.classification
@@ -103,9 +137,24 @@ class Delivery:
         adapter = self.deployment.adapters.get(self._provider)
         if adapter is None:
             raise Unavailable(f"The provider {self._provider!r} is no longer configured.", retry_after_s=1.0)
-        if not adapter.speaks(self.outgoing.api.dialect):  # a reload changed it since the decision
-            raise dialect_mismatch(self.decision.target, adapter.settings.dialect.value, self.outgoing.api.dialect.value)
         return adapter
+
+    async def _translated(self, adapter: Adapter, asked: Api, model: str) -> tuple[Translation, bytes]:
+        outgoing = self.outgoing
+
+        def translate() -> tuple[Translation, bytes]:
+            now_epoch_s = int(self.tools.clock.epoch_s())
+            found = translation(
+                Form(outgoing.api),
+                Form(asked),
+                outgoing.body,
+                now_epoch_s=now_epoch_s,
+                drops_provider=outgoing.has_provider,
+                is_openai=adapter.settings.type in _OF_OPENAI,
+            )
+            return found, found.body(model)
+
+        return translate() if len(outgoing.body) <= LONG_BODY_BYTES else await trio.to_thread.run_sync(translate)
 
     async def _body(self, model: str) -> bytes:
         outgoing = self.outgoing
@@ -115,12 +164,12 @@ class Delivery:
         return swap() if len(outgoing.body) <= LONG_BODY_BYTES else await trio.to_thread.run_sync(swap)
 
     def _request(self, adapter: Adapter, body: bytes, key: int) -> UpstreamRequest:
-        outgoing, timeouts, patience_s = self.outgoing, self.deployment.settings.attempts, self._patience_s
+        timeouts, patience_s = self.deployment.settings.attempts, self._patience_s
         keys = adapter.settings.api_keys
         return UpstreamRequest(
             method="POST",
-            url=adapter.url(outgoing.api, self._question.model, query_for_upstream(outgoing.query)),
-            headers=adapter.headers(outgoing.passed, keys[key] if key < len(keys) else None),
+            url=adapter.url(self._question.api, self._question.model, self._query, is_stream=self.record.is_stream),
+            headers=adapter.headers(self._passed_on, keys[key] if key < len(keys) else None),
             body=body,
             connect_timeout_s=min(timeouts.connect_timeout_s, patience_s),
             header_timeout_s=min(timeouts.header_timeout_s, patience_s),
@@ -144,9 +193,15 @@ class Delivery:
     async def _try(self, adapter: Adapter, body: bytes, key: int) -> Failure | None:
         self._sent_at_s = trio.current_time()
         with trio.CancelScope(deadline=self.outgoing.deadline_s) as scope:
+            request = self._request(adapter, body, key)
+            if adapter.is_signed:
+                try:
+                    request = await adapter.authorized(request, keys[key] if key < len(keys := adapter.settings.api_keys) else None)
+                except CredentialsUnavailable as error:
+                    return refused_credentials(str(error))
             got = await try_once(
                 self.deployment.transports[self._provider],
-                self._request(adapter, body, key),
+                request,
                 self._question,
                 now_epoch_s=self.tools.clock.epoch_s(),
                 on_head=self.lease.head,
@@ -155,14 +210,39 @@ class Delivery:
             return failure_of_timeout()
         match got:
             case Failure():
+                got.is_foreign = self._translation is not None
                 return got
             case Whole():
+                if self._translation is not None:
+                    translated = await self._answer(got, self._translation)
+                    if translated is None:
+                        return unreadable_answer()
+                    got = translated
                 await self._send(got)
                 return None
+            case Opened() if self._translation is not None and not got.is_event_stream:
+                await got.response.aclose()
+                return unreadable_answer()
             case Opened():
                 return await self._relay(got)
 
     # ---- delivering -------------------------------------------------------------------------------------------------
+
+    async def _answer(self, whole: Whole, translation: Translation) -> Whole | None:
+        """A whole answer as the client wants it; None: it is none."""
+        plain = whole.plain
+        if plain is None:
+            return None
+        try:
+            if len(plain) <= LONG_BODY_BYTES:
+                body = translation.answer(plain)
+            else:
+                body = await trio.to_thread.run_sync(translation.answer, plain)
+        except ValueError:
+            return None
+        kind = b"text/event-stream" if translation.asked.is_stream else b"application/json"
+        headers = [pair for pair in whole.headers if pair[0] not in _OF_THE_BODY]
+        return Whole(whole.status, [(b"content-type", kind), *headers], body, whole.usage)
 
     async def _send(self, whole: Whole) -> None:
         self._attempt.status = whole.status
@@ -200,6 +280,11 @@ class Delivery:
     def _relay_of(self, opened: Opened) -> Relay:
         response, timeouts = opened.response, self.deployment.settings.attempts
         headers = self._passed(response.headers)
+        adapter = self._adapter()
+        unframer = adapter.unframer(header_of(response.headers, b"content-type"))
+        is_recoded = unframer is not None or self._translation is not None
+        if is_recoded:
+            headers = [(b"content-type", b"text/event-stream"), *(pair for pair in headers if pair[0] not in _OF_THE_BODY)]
         if opened.is_event_stream:
             headers = [pair for pair in headers if pair[0] not in (b"cache-control", b"x-accel-buffering")]
             headers += [(b"cache-control", b"no-cache, no-transform"), (b"x-accel-buffering", b"no")]
@@ -209,8 +294,8 @@ class Delivery:
             self.responder,
             (response.status, [*headers, *answers.own_headers(self.record)]),
             question=self._question,
-            observer=observer_for(self.outgoing.api) if opened.is_event_stream else None,
-            decoder=decoder_for(header_of(response.headers, b"content-encoding")),
+            observer=observer_for(self._question.api) if opened.is_event_stream else None,
+            decoder=unframer or decoder_for(header_of(response.headers, b"content-encoding")),
             limits=Limits(
                 first_content_at_s=deadline_s if first_s is None else min(deadline_s, self._sent_at_s + first_s),
                 idle_s=timeouts.stream_idle_timeout_s,
@@ -219,6 +304,8 @@ class Delivery:
             record=self.record,
             on_content=self.lease.first_byte,
             on_commit=partial(self._started, response.status),
+            translation=None if self._translation is None else self._translation.stream(),
+            is_recoded=is_recoded,
         )
 
     # ---- noting -----------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import trio
 
-from gomodel_trio.errors import Unavailable, dialect_mismatch, model_not_found, shortened
+from gomodel_trio.errors import Unavailable, dialect_mismatch, model_not_found, shortened, untranslatable
 from gomodel_trio.gateway import answers, tiering
 from gomodel_trio.gateway.delivery import AttemptKind, Delivery, Outgoing
 from gomodel_trio.gateway.deployment import Deployment, Tools
@@ -20,12 +20,14 @@ from gomodel_trio.gateway.http import Request, Responder
 from gomodel_trio.gateway.ingress import LONG_BODY_BYTES, open_envelope, read_plain_body
 from gomodel_trio.gateway.record import RequestRecord
 from gomodel_trio.gateway.redaction import NOTHING_PRIVATE
+from gomodel_trio.gateway.token_count import estimated_count
 from gomodel_trio.route import attempts
 from gomodel_trio.route.directives import alias_of
 from gomodel_trio.route.names import Kind, TargetId, split_target
 from gomodel_trio.route.outcome import Outcome
 from gomodel_trio.state.commands import Decide, Decision, NoTarget, Preview, Why
 from gomodel_trio.state.lease import open_lease
+from gomodel_trio.translate.canonical import Malformed, Untranslatable
 from gomodel_trio.upstream.attempt import Failure
 from gomodel_trio.wire.dialect import Api
 from gomodel_trio.wire.view import Envelope
@@ -113,7 +115,7 @@ class Exchange:
             kind=Kind.STREAM if envelope.stream else Kind.UNARY,
             feeds_routing=self._api.is_scored,
             provider=envelope.provider,
-            dialect=self._api.dialect,
+            dialect=None if self._api.is_scored else self._api.dialect,  # what is scored can be translated
         )
 
     # ---- the loop ---------------------------------------------------------------------------------------------------
@@ -122,16 +124,29 @@ class Exchange:
         decide = first
         retries = 0
         last: tuple[Failure, Decision] | None = None
+        loss: Untranslatable | Malformed | None = None
         while True:
             self._deployment = self._current()
             async with open_lease(self._tools.actor, decide) as lease:
                 decision = lease.decision
                 if isinstance(decision, NoTarget):
+                    if loss is not None and last is None:
+                        raise untranslatable(loss.message, loss.field)
+                    if decision.why is Why.DIALECT and self._api is Api.COUNT_TOKENS:
+                        return await self._estimate(outgoing.body)
                     return await self._without_target(decision, last, first)
                 self._record.source, self._record.target = decision.source, decision.target
                 kind: AttemptKind = "retry" if decide.again else "failover" if last is not None else "primary"
                 delivery = Delivery(self._tools, self._deployment, self._responder, self._record, outgoing, decision, lease)
-                failure = await delivery.run(kind)
+                try:
+                    failure = await delivery.run(kind)
+                except (Untranslatable, Malformed) as error:
+                    lease.finish(Outcome.REQUEST)
+                    loss = loss or error
+                    if not decision.left:
+                        return await self._without_translation(loss, last, first)
+                    decide = _asking(first, (*decide.tried, decision.target), None)
+                    continue
             if failure is None:
                 return None
             # Kept, for a reload may take the provider away before its failure is told.
@@ -184,6 +199,18 @@ class Exchange:
         self._record.error_code = answer.code
         await self._responder.send(answer.status, [*answer.headers, *answers.own_headers(self._record)], answer.body)
         self._record.bytes_out = len(answer.body)
+
+    async def _estimate(self, body: bytes) -> None:
+        answer = await estimated_count(body)
+        self._record.status = answer.status
+        await self._responder.send(answer.status, [*answer.headers, *answers.own_headers(self._record)], answer.body)
+        self._record.bytes_out = len(answer.body)
+
+    async def _without_translation(self, loss: Untranslatable | Malformed, last: tuple[Failure, Decision] | None, first: Decide) -> None:
+        """Nobody left can be asked this: what an upstream said comes first, else the field that stands in the way."""
+        if last is None:
+            raise untranslatable(loss.message, loss.field)
+        await self._respond(*last, first)
 
     async def _without_target(self, decision: NoTarget, last: tuple[Failure, Decision] | None, first: Decide) -> None:
         if last is not None:

@@ -11,6 +11,7 @@ import msgspec
 from gomodel_trio.route.names import SessionId, TargetId, Tier
 from gomodel_trio.route.outcome import Cause, Outcome
 from gomodel_trio.route.score import Contribution
+from gomodel_trio.translate.translation import StreamTranslation
 from gomodel_trio.wire.dialect import Api
 from gomodel_trio.wire.observer import Observer
 
@@ -77,7 +78,7 @@ class RequestRecord:
     input_tokens: int | None = None
     output_tokens: int | None = None
     parse_errors: int = 0
-    open_stream: Observer | None = None
+    open_stream: Observer | StreamTranslation | None = None
     is_delivered: bool = False
 
     def note_departure(self) -> None:

@@ -22,6 +22,7 @@ import trio
 from gomodel_trio.gateway.http import Headers, Responder
 from gomodel_trio.gateway.record import RequestRecord
 from gomodel_trio.route.outcome import Cause, Outcome
+from gomodel_trio.translate.translation import StreamTranslation
 from gomodel_trio.upstream.attempt import (
     Failure,
     Opened,
@@ -66,7 +67,11 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class Relay:
-    """One answer on its way. `decoder` None: the coding is unknown, so nothing can be observed and the first bytes commit."""
+    """One answer on its way. `decoder` None: the coding is unknown, so nothing can be observed and the first bytes commit.
+
+    `translation`: the client reads another form than the upstream writes. `is_recoded`: the plain bytes go out, not those that came; so it
+    is with a translation, and with a framing that clients do not know.
+    """
 
     def __init__(
         self,
@@ -81,6 +86,8 @@ class Relay:
         record: RequestRecord,
         on_content: Callable[[], None],
         on_commit: Callable[[], None],
+        translation: StreamTranslation | None = None,
+        is_recoded: bool = False,
     ) -> None:
         self._response = opened.response
         self._held = list(opened.held)
@@ -90,6 +97,8 @@ class Relay:
         self._question = question
         self._observer = observer if decoder is not None else None
         self._decoder = decoder
+        self._translation = translation
+        self._is_recoded = is_recoded or translation is not None
         self._limits = limits
         self._record = record
         self._on_content = on_content
@@ -100,6 +109,8 @@ class Relay:
         self._commit_error: Exception | None = None
         self._holding: trio.CancelScope | None = None
         self._pending: bytes | Failure | None = None
+        self._late = b""
+        """What came to be known of while the held bytes went out."""
         self._is_writing = True
         """Whether some of what came has not gone out yet."""
 
@@ -169,9 +180,16 @@ class Relay:
                 return chunk
             if not chunk:
                 return self._ended_early()
-            self._held.append(chunk)
             size += len(chunk)
-            await self._observed(chunk)
+            if not self._is_recoded:
+                self._held.append(chunk)
+                await self._taken(chunk)
+            else:
+                outgoing, _ = await self._taken(chunk)
+                if self._commits:
+                    self._late = outgoing
+                else:
+                    self._held.append(outgoing)
             if self._commits:  # while it was read: with what is held, this chunk too
                 await self._committed.wait()
                 return None
@@ -184,6 +202,8 @@ class Relay:
         """The body ended before any content: what its last bytes said decides."""
         assert self._observer is not None
         self._observer.close()
+        if self._translation is not None:
+            self._held.append(self._translation.close())
         self._pending = b""
         if self._observer.error is not None:
             return failure_of_event(self._observer.error, self._question)
@@ -198,16 +218,19 @@ class Relay:
                 raise self._commit_error
             return
         self._commits = True
-        self._record.open_stream = self._observer if self._takes_events else None
+        self._record.open_stream = (self._translation or self._observer) if self._takes_events else None
         self._on_commit()
         await self._responder.start(*self._head)
         for chunk in self._held:
-            await self._write(chunk)
+            if chunk:
+                await self._write(chunk)
         self._held.clear()
         self._committed.set()
 
     async def _relay(self) -> RelayEnd:
         """Forward until the end; only the upstream's silence counts as a stall, a slow client holds the upstream back."""
+        if self._late:
+            await self._write(self._late)
         self._is_writing = False
         idle_s, set_at_s = self._limits.idle_s, trio.current_time()
         with trio.CancelScope(deadline=set_at_s + idle_s) as scope:
@@ -216,8 +239,9 @@ class Relay:
                 if isinstance(chunk, Failure) or not chunk:
                     break
                 self._is_writing = True
-                has_progressed = await self._observed(chunk)
-                await self._write(chunk)
+                outgoing, has_progressed = await self._taken(chunk)
+                if outgoing:
+                    await self._write(outgoing)
                 self._is_writing = False
                 if not self._is_event_stream and self._record.bytes_out > MAX_ANSWER_BYTES:
                     return self._gave_up_on_upstream()
@@ -245,6 +269,8 @@ class Relay:
         if observer is not None:
             observer.close()
             self._note(observer)
+        if self._translation is not None and (last := self._translation.close()):
+            await self._write(last)
         if observer is not None and observer.error is not None:
             if failure is None:
                 await self._responder.end()
@@ -262,7 +288,9 @@ class Relay:
         return await self._tell(502, "The upstream ended before its answer was complete.", end)
 
     async def _tell(self, status: int, message: str, end: RelayEnd) -> RelayEnd:
-        if self._observer is not None and self._takes_events:
+        if self._translation is not None:
+            await self._write(self._translation.fail(status=status, message=message, code="stream_incomplete"))
+        elif self._observer is not None and self._takes_events:
             event = stream_error_event(
                 self._question.api,
                 status=status,
@@ -293,24 +321,30 @@ class Relay:
         except TransportError as error:
             return failure_of_transport(error)
 
-    async def _observed(self, chunk: bytes) -> bool:
-        """Show a chunk to the observer; whether it brought anything but comments. One that inflates to much takes its time in turns."""
+    async def _taken(self, chunk: bytes) -> tuple[bytes, bool]:
+        """Show a chunk to the observer: what goes out for it, and whether it brought anything but comments.
+
+        One that inflates to much takes its time in turns.
+        """
         observer, decoder = self._observer, self._decoder
         if observer is None or decoder is None:
-            return True
+            return chunk, True
         has_progressed = is_next = False
+        recoded: list[bytes] = []
         for piece in decoder.pieces(chunk):
             if is_next:
                 await trio.lowlevel.checkpoint()
             is_next = True
             has_progressed = observer.feed(piece) or has_progressed
+            if self._is_recoded:
+                recoded.append(piece if self._translation is None else self._translation.feed(piece))
             if not self._has_content and observer.has_content:
                 self._note_content()
-        if not decoder.is_given_up:
-            return has_progressed
-        if observer.error is None and not observer.has_ended:
-            self._look_away(observer)
-        return True
+        if decoder.is_given_up and not self._is_recoded:
+            if observer.error is None and not observer.has_ended:
+                self._look_away(observer)
+            return chunk, True
+        return b"".join(recoded) if self._is_recoded else chunk, has_progressed
 
     def _look_away(self, observer: Observer) -> None:
         """Relay the rest unseen: what inflates absurdly is the client's to judge, and ends where its body ends."""

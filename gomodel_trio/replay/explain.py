@@ -103,7 +103,7 @@ def _read(ground: Ground, api: Api, headers: Headers, body: bytes) -> _Reading |
         kind=Kind.STREAM if envelope.stream else Kind.UNARY,
         feeds_routing=api.is_scored,
         provider=envelope.provider,
-        dialect=api.dialect,
+        dialect=None if api.is_scored else api.dialect,
     )
     score = None if verdict is None else score_document(verdict, threshold=smart.threshold)
     question = Explain(decide)

@@ -53,6 +53,7 @@ class Failure:
     """An attempt that gave nothing to relay as a success.
 
     `status` is what the client would see; `body` the upstream's plain body, None if there was none; `detail` our words, without URL or key.
+    `is_foreign`: the body is in another dialect than the client's.
     """
 
     classification: Classification
@@ -60,6 +61,7 @@ class Failure:
     detail: str
     headers: Headers = field(default_factory=list)
     body: bytes | None = None
+    is_foreign: bool = False
 
     @property
     def has_answer(self) -> bool:
@@ -69,12 +71,13 @@ class Failure:
 
 @dataclass(slots=True)
 class Whole:
-    """A complete answer; `body` as it came (still coded). `usage` None: it reports none, or its coding is unknown."""
+    """A complete answer; `body` as it came (still coded), `plain` decoded, None if its coding is unknown. `usage` None: it reports none."""
 
     status: int
     headers: Headers
     body: bytes
     usage: Usage | None
+    plain: bytes | None = None
 
 
 @dataclass(slots=True)
@@ -130,6 +133,17 @@ def failure_of_event(error: StreamFault, question: Question) -> Failure:
     return Failure(judged, error.status, error.fault.message or "The upstream reported an error.")
 
 
+def unreadable_answer() -> Failure:
+    """A success that cannot be translated, for it is no answer in the form that was asked for."""
+    classification = Classification(outcome=Outcome.FAULT, is_failover=True, is_retryable=False, cause=Cause.TRUNCATED)
+    return Failure(classification, 502, "The upstream's answer could not be read.")
+
+
+def refused_credentials(message: str) -> Failure:
+    """The gateway's own credentials for the provider cannot be had."""
+    return Failure(Classification(outcome=Outcome.AUTH, is_failover=True, code="credentials_unavailable"), 502, message)
+
+
 def empty_answer() -> Failure:
     """A success that says nothing."""
     classification = Classification(outcome=Outcome.FAULT, is_failover=True, is_retryable=False, cause=Cause.TRUNCATED)
@@ -175,26 +189,30 @@ async def _answer(response: UpstreamResponse, question: Question, on_head: Calla
     body = b"".join(chunks)
     if not body:
         return empty_answer()
-    answer = await _read(body, header_of(response.headers, b"content-encoding"), question.api)
-    if answer is None:
+    read = await _read(body, header_of(response.headers, b"content-encoding"), question.api)
+    if read is None:
         return Whole(response.status, response.headers, body, None)
+    answer, plain = read
     if answer.error is not None:
         return failure_of_event(answer.error, question)
-    return Whole(response.status, response.headers, body, answer.usage)
+    return Whole(response.status, response.headers, body, answer.usage, plain)
 
 
-async def _read(body: bytes, content_encoding: str | None, api: Api) -> Answer | None:
-    """What a whole answer says; None where it cannot be read, or would be absurdly large. A long one is read in a thread."""
+async def _read(body: bytes, content_encoding: str | None, api: Api) -> tuple[Answer, bytes] | None:
+    """What a whole answer says, and its plain bytes; None where it cannot be read, or would be absurdly large.
+
+    A long one is read in a thread.
+    """
     decoder = decoder_for(content_encoding)
     if decoder is None:
         return None
     pieces = iter(decoder.pieces(body))
     start = _joined(pieces, _LONG_BYTES)
 
-    def finish() -> Answer | None:
+    def finish() -> tuple[Answer, bytes] | None:
         rest = _joined(pieces, MAX_WHOLE_BYTES)
         plain = start + rest if rest else start
-        return None if decoder.is_given_up or len(plain) > MAX_WHOLE_BYTES else read_answer(plain, api)
+        return None if decoder.is_given_up or len(plain) > MAX_WHOLE_BYTES else (read_answer(plain, api), plain)
 
     return finish() if len(start) <= _LONG_BYTES else await trio.to_thread.run_sync(finish)
 

@@ -15,13 +15,14 @@ class Dialect(StrEnum):
 
 
 class Api(StrEnum):
-    """An endpoint whose requests name a model."""
+    """A form of requests that name a model: the gateway's endpoints, and Bedrock's Converse, which only upstreams are asked in."""
 
     CHAT = "openai.chat"
     RESPONSES = "openai.responses"
     MESSAGES = "anthropic.messages"
     COUNT_TOKENS = "anthropic.count_tokens"
     EMBEDDINGS = "openai.embeddings"
+    CONVERSE = "bedrock.converse"
 
     @property
     def dialect(self) -> Dialect:
@@ -47,10 +48,11 @@ _PATHS: Final = {
     Api.MESSAGES: "/messages",
     Api.COUNT_TOKENS: "/messages/count_tokens",
     Api.EMBEDDINGS: "/embeddings",
+    Api.CONVERSE: "/converse",
 }
-API_BY_PATH: Final = {"/v1" + path: api for api, path in _PATHS.items()}
+API_BY_PATH: Final = {"/v1" + path: api for api, path in _PATHS.items() if api is not Api.CONVERSE}
 
-_BY_NAME: Final = {api.name.lower(): api for api in Api}
+_BY_NAME: Final = {api.name.lower(): api for api in API_BY_PATH.values()}
 API_NAMES: Final = tuple(_BY_NAME)
 
 

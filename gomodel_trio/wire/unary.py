@@ -100,6 +100,7 @@ def _has_result(view: _View, api: Api) -> bool:
         Api.MESSAGES: bool(view.content),
         Api.EMBEDDINGS: bool(view.data),
         Api.COUNT_TOKENS: bool(view.input_tokens),
+        Api.CONVERSE: bool(view.output),
     }
     return is_there[api]
 

@@ -355,9 +355,10 @@ def test_the_gateways_own_refusals_are_the_right_exceptions(gateway: GatewayProc
         with pytest.raises(anthropic.NotFoundError) as route:
             client.messages.batches.list()
         assert route.value.body["error"]["type"] == "not_found_error"
-        with pytest.raises(anthropic.BadRequestError) as mismatch:
-            client.messages.create(model="openai/gpt-5.1", max_tokens=9, messages=[USER])
-        assert "dialect" in mismatch.value.message
+        hosted = {"type": "web_search_20250305", "name": "web_search"}
+        with pytest.raises(anthropic.BadRequestError) as unsupported:
+            client.messages.create(model="openai/gpt-5.1", max_tokens=9, messages=[USER], tools=[hosted])
+        assert "tools[0].type" in unsupported.value.message
         with pytest.raises(anthropic.RequestTooLargeError) as large:
             client.messages.create(model="normal", max_tokens=9, messages=[{"role": "user", "content": "x" * 300_000}])
         assert large.value.status_code == 413

@@ -27,7 +27,7 @@ VARIABLES = {
     "PRO_SMART_ROUTING_ROUTES": json.dumps(
         {
             "normal": {"easy": "pool", "hard": "echo/echo-large"},
-            "claude": {"easy": "openai/small", "hard": "echo/echo-large"},
+            "claude": {"easy": "echo/echo-small", "hard": "echo/echo-large"},
             "broken": {"easy": "nowhere/x", "hard": "keyless"},
         }
     ),
@@ -70,7 +70,7 @@ RANGE: list[tuple[str, dict[str, str], dict[str, Any]]] = [
     ("responses", {}, {"model": "normal", "input": "hi", "reasoning": {"effort": "high"}, "prompt_cache_key": "key"}),
     ("messages", {}, says("```\ncode\n```", "claude", max_tokens=9, tools=[{"name": "f"}], metadata={"user_id": '{"session_id":"m-1"}'})),
     ("messages", {}, says("hi", "claude", max_tokens=9)),
-    ("chat", {}, says("hi", "mixed")),
+    ("embeddings", {}, {"model": "mixed", "input": "hi"}),
     ("chat", {}, says("hi", "broken")),
     ("chat", {}, says("think hard", "broken")),
     ("chat", {}, says("hi", "no-such-model")),
@@ -130,11 +130,11 @@ def test_every_contribution_is_shown_with_its_evidence_and_they_add_up(tmp_path:
 
 
 def test_in_a_pool_of_both_dialects_the_first_is_who_can_be_asked(tmp_path: Path) -> None:
-    firsts = {
-        api: explained(tmp_path, api, {}, json.dumps(says("hi", "mixed", max_tokens=9)))[1]["resolution"] for api in ("chat", "messages")
-    }
-    assert (firsts["chat"]["target"], firsts["chat"]["then"]) == ("echo/echo-small", [])
-    assert (firsts["messages"]["target"], firsts["messages"]["then"]) == ("anthropic/opus", ["echo/echo-small"])
+    untranslated = explained(tmp_path, "embeddings", {}, json.dumps({"model": "mixed", "input": "hi"}))[1]["resolution"]
+    assert (untranslated["target"], untranslated["then"]) == ("echo/echo-small", [])
+    for api in ("chat", "messages"):
+        translated = explained(tmp_path, api, {}, json.dumps(says("hi", "mixed", max_tokens=9)))[1]["resolution"]
+        assert (translated["target"], translated["then"]) == ("anthropic/opus", ["echo/echo-small"])
 
 
 def test_candidates_and_what_follows_a_failure_are_shown(tmp_path: Path) -> None:

@@ -422,9 +422,9 @@ def test_the_gateways_own_refusals_are_the_right_exceptions(gateway: GatewayProc
         with pytest.raises(openai.NotFoundError) as route:
             client.images.generate(model="normal", prompt="a cat")
         assert route.value.code == "unknown_url"
-        with pytest.raises(openai.BadRequestError) as mismatch:
-            client.chat.completions.create(model="anthropic/claude-opus-4-6", messages=[USER])
-        assert mismatch.value.code == "dialect_mismatch"
+        with pytest.raises(openai.BadRequestError) as unsupported:
+            client.chat.completions.create(model="anthropic/claude-opus-4-6", messages=[USER], n=2)
+        assert (unsupported.value.code, unsupported.value.param) == ("unsupported_by_target", "n")
         with pytest.raises(openai.BadRequestError) as nameless:
             client.responses.create(input="hi")
         assert (nameless.value.code, nameless.value.param) == ("missing_model", "model")

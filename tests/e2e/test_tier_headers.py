@@ -163,14 +163,14 @@ def test_an_upstream_that_cannot_be_reached_makes_a_502_with_them(gateway: Gatew
 
 
 def test_the_gateways_own_refusals_after_routing_bear_them_and_name_no_target_that_was_not_asked(gateway: GatewayProcess) -> None:
-    mismatch = ask(gateway, "normal", path=MESSAGES)
-    assert (mismatch.status, tier_of(mismatch)) == (400, ("easy", "openai/small", "0", "score"))
+    unsupported = ask(gateway, "normal", path=MESSAGES, container="c")
+    assert (unsupported.status, tier_of(unsupported)) == (400, ("easy", "openai/small", "0", "score"))
     unknown = ask(gateway, "broken")
     assert (unknown.status, tier_of(unknown)) == (404, ("easy", "nowhere/model", "0", "score"))
     unavailable = ask(gateway, "broken", HARD_WORDS)
     assert (unavailable.status, tier_of(unavailable)) == (503, ("hard", "keyless", "4", "score"))
     assert int(unavailable.get("retry-after") or 0) > 0
-    assert [reached(answer) for answer in (mismatch, unknown, unavailable)] == [(None, "0")] * 3
+    assert [reached(answer) for answer in (unsupported, unknown, unavailable)] == [(None, "0")] * 3
 
 
 def test_an_answer_after_failover_names_the_target_that_answered_and_counts_the_attempts(gateway: GatewayProcess) -> None:

@@ -30,11 +30,14 @@ from gomodel_trio.translate.canonical import (
 )
 from gomodel_trio.translate.fields import NULL, decoded, given, is_null, malformed, sound
 
-_NATIVE_ONLY: Final = ("container", "mcp_servers", "context_management")
-"""What only Anthropic itself can do; `context_management` edits the conversation it is sent."""
+_NATIVE_ONLY: Final = ("container", "mcp_servers")
+"""What only Anthropic itself can do."""
 
-_HINTS: Final = frozenset({"inference_geo", "service_tier", "betas", "anthropic_version", "anthropic_beta", "speed", "cache_control"})
-"""Said to Anthropic alone, and of no consequence for what is answered."""
+_HINTS: Final = frozenset(
+    {"inference_geo", "service_tier", "betas", "anthropic_version", "anthropic_beta", "speed", "cache_control", "context_management"}
+)
+"""Said to Anthropic alone, and of no consequence for what is answered. Context management spares tokens of a conversation that is sent
+whole all the same; Claude Code asks for it with each request."""
 
 
 class _Source(msgspec.Struct):

@@ -30,6 +30,7 @@ from gomodel_trio.translate.canonical import Reasoning as ReasoningPart
 from gomodel_trio.translate.defaults import JSON_SCHEMA_NAME
 from gomodel_trio.translate.effort import effort_of, openai_effort
 from gomodel_trio.translate.fields import encoded, text_of
+from gomodel_trio.translate.offers import refused
 from gomodel_trio.translate.responses.items import written_thoughts
 from gomodel_trio.translate.responses.tools import written_call, written_tool_choice, written_tools
 
@@ -109,7 +110,8 @@ def written_reasoning(wish: ReasoningWish | None) -> dict[str, str]:
 
 
 def _refuse(request: Request) -> None:
-    for want in request.wants:
+    want = refused(request)
+    if want is not None:
         raise Untranslatable(want.field, f"{want.field}: the target's Responses API cannot serve {want.feature} from this API")
     if request.stop:
         field = "stop_sequences" if request.origin is Form.MESSAGES else "stop"

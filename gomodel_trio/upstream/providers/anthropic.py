@@ -9,7 +9,6 @@ from typing import Final
 from gomodel_trio.config.secret import Secret
 from gomodel_trio.upstream.providers.adapter import AtBaseUrl, merged, own_headers
 from gomodel_trio.upstream.transport import Headers
-from gomodel_trio.wire.dialect import Dialect
 
 DEFAULT_VERSION: Final = b"2023-06-01"
 """Sent where a client sends none; the API refuses requests without it."""
@@ -18,10 +17,6 @@ DEFAULT_VERSION: Final = b"2023-06-01"
 @dataclass(frozen=True, slots=True)
 class Anthropic(AtBaseUrl):
     """An Anthropic-dialect provider."""
-
-    def speaks(self, dialect: Dialect) -> bool:
-        """Only its own."""
-        return dialect is Dialect.ANTHROPIC
 
     def headers(self, passed: Headers, key: Secret | None) -> Headers:
         """With `x-api-key` where there is a key; the client's `anthropic-version` and `anthropic-beta` pass."""

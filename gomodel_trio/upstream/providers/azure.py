@@ -9,26 +9,19 @@ from typing import Final
 from urllib.parse import quote
 
 from gomodel_trio.config.secret import Secret
-from gomodel_trio.config.settings import ProviderSettings
-from gomodel_trio.upstream.providers.adapter import merged, native_path_url, own_headers, with_query
+from gomodel_trio.upstream.providers.adapter import Plain, merged, native_path_url, own_headers, with_query
 from gomodel_trio.upstream.transport import Headers
-from gomodel_trio.wire.dialect import Api, Dialect
+from gomodel_trio.wire.dialect import Api
 
 DEFAULT_API_VERSION: Final = "2024-10-21"
 """The latest generally available version of the deployments API."""
 
 
 @dataclass(frozen=True, slots=True)
-class Azure:
+class Azure(Plain):
     """An Azure OpenAI resource."""
 
-    settings: ProviderSettings
-
-    def speaks(self, dialect: Dialect) -> bool:
-        """Only its own."""
-        return dialect is Dialect.OPENAI
-
-    def url(self, api: Api, model: str, query: bytes) -> str:
+    def url(self, api: Api, model: str, query: bytes, *, is_stream: bool) -> str:  # noqa: ARG002 - the shape of Adapter
         """The deployment's URL; Responses has none of its own and stays under `/openai`."""
         if self._is_v1:
             return self._versioned(self.settings.base_url + api.path, query)

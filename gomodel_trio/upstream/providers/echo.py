@@ -8,16 +8,11 @@ from dataclasses import dataclass
 from gomodel_trio.config.secret import Secret
 from gomodel_trio.upstream.providers.adapter import AtBaseUrl
 from gomodel_trio.upstream.transport import Headers
-from gomodel_trio.wire.dialect import Dialect
 
 
 @dataclass(frozen=True, slots=True)
 class Echo(AtBaseUrl):
     """The echo provider."""
-
-    def speaks(self, dialect: Dialect) -> bool:  # noqa: ARG002 - the shape of Adapter
-        """Every dialect."""
-        return True
 
     def headers(self, passed: Headers, key: Secret | None) -> Headers:  # noqa: ARG002 - the shape of Adapter
         """As they came."""

@@ -8,16 +8,11 @@ from dataclasses import dataclass
 from gomodel_trio.config.secret import Secret
 from gomodel_trio.upstream.providers.adapter import AtBaseUrl, merged, own_headers
 from gomodel_trio.upstream.transport import Headers
-from gomodel_trio.wire.dialect import Dialect
 
 
 @dataclass(frozen=True, slots=True)
 class OpenAICompatible(AtBaseUrl):
     """An OpenAI-dialect provider."""
-
-    def speaks(self, dialect: Dialect) -> bool:
-        """Only its own."""
-        return dialect is Dialect.OPENAI
 
     def headers(self, passed: Headers, key: Secret | None) -> Headers:
         """With `authorization: Bearer` where there is a key."""

@@ -72,7 +72,7 @@ def test_all_of_a_decision() -> None:
         "is_escalated": False,
     }
     candidates = shown["resolution"].pop("candidates")
-    assert [candidate["name"] for candidate in candidates] == ["a/m", "b/m"]
+    assert [candidate["name"] for candidate in candidates] == ["a/m", "b/m", "x/m"]
     assert candidates[0] == {
         "name": "a/m",
         "standing": "well",
@@ -95,12 +95,12 @@ def test_all_of_a_decision() -> None:
         "provider": None,
         "virtual_model": "pool",
         "strategy": "failover",
-        "unavailable": ["x/m"],
+        "unavailable": [],
         "pin": None,
         "target": "a/m",
         "reason": "failover",
         "draws": None,
-        "then": ["b/m"],
+        "then": ["b/m", "x/m"],
         "why": None,
         "status": None,
         "retry_after_s": None,
@@ -152,9 +152,9 @@ def test_without_failover_nothing_follows() -> None:
 
 
 def test_targets_of_the_other_dialect_are_passed_over_or_refused() -> None:
-    assert explained("mixed")["resolution"]["target"] == "a/m"
-    assert explained("mixed", api=Api.MESSAGES)["resolution"]["target"] == "x/m"
-    refused = explained("a/m", api=Api.MESSAGES)["resolution"]
+    assert explained("mixed", api=Api.EMBEDDINGS)["resolution"]["target"] == "a/m"
+    assert explained("mixed", api=Api.COUNT_TOKENS)["resolution"]["target"] == "x/m"
+    refused = explained("a/m", api=Api.COUNT_TOKENS)["resolution"]
     assert (refused["target"], refused["why"], refused["status"]) == ("a/m", "dialect_mismatch", 400)
 
 

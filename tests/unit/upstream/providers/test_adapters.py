@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from gomodel_trio.config.provider_types import PROVIDER_TYPES
 from gomodel_trio.config.secret import Secret
 from gomodel_trio.config.settings import ProviderSettings
 from gomodel_trio.upstream.providers.adapter import Adapter, native_path_url, with_query
@@ -13,15 +14,15 @@ from gomodel_trio.upstream.providers.echo import Echo
 from gomodel_trio.upstream.providers.openai import OpenAICompatible
 from gomodel_trio.upstream.providers.table import adapter_for
 from gomodel_trio.upstream.transport import Headers
-from gomodel_trio.wire.dialect import Api, Dialect
+from gomodel_trio.wire.dialect import Api
 
 KEY = Secret("sk-ü")
 PASSED: Headers = [(b"accept", b"*/*"), (b"user-agent", b"client")]
 
 
 def settings(kind: str, base_url: str = "https://host.test/v1", **more: Any) -> ProviderSettings:
-    dialect = Dialect.ANTHROPIC if kind == "anthropic" else Dialect.OPENAI
-    return ProviderSettings(name="p", type=kind, dialect=dialect, base_url=base_url, **more)
+    row = PROVIDER_TYPES[kind]
+    return ProviderSettings(name="p", type=kind, dialect=row.dialect, base_url=base_url, **({"forms": row.forms} | more))
 
 
 def adapter(kind: str, base_url: str = "https://host.test/v1", **more: Any) -> Adapter:
@@ -29,20 +30,28 @@ def adapter(kind: str, base_url: str = "https://host.test/v1", **more: Any) -> A
 
 
 @pytest.mark.parametrize(
-    ("kind", "adapter_type", "spoken"),
+    ("kind", "adapter_type", "asked_in"),
     [
-        ("openai", OpenAICompatible, {Dialect.OPENAI}),
-        ("groq", OpenAICompatible, {Dialect.OPENAI}),
-        ("anthropic", Anthropic, {Dialect.ANTHROPIC}),
-        ("azure", Azure, {Dialect.OPENAI}),
-        ("echo", Echo, set(Dialect)),
+        ("openai", OpenAICompatible, (Api.CHAT, Api.RESPONSES, Api.CHAT, None, Api.EMBEDDINGS)),
+        ("mistral", OpenAICompatible, (Api.CHAT, Api.CHAT, Api.CHAT, None, Api.EMBEDDINGS)),
+        ("anthropic", Anthropic, (Api.MESSAGES, Api.MESSAGES, Api.MESSAGES, Api.COUNT_TOKENS, None)),
+        ("azure", Azure, (Api.CHAT, Api.RESPONSES, Api.CHAT, None, Api.EMBEDDINGS)),
+        ("echo", Echo, (Api.CHAT, Api.RESPONSES, Api.MESSAGES, Api.COUNT_TOKENS, Api.EMBEDDINGS)),
     ],
 )
-def test_each_type_has_its_adapter_and_speaks_its_dialects(kind: str, adapter_type: type[Adapter], spoken: set[Dialect]) -> None:
+def test_each_type_has_its_adapter_and_is_asked_in_a_form_it_has(
+    kind: str, adapter_type: type[Adapter], asked_in: tuple[Api | None]
+) -> None:
     made = adapter(kind)
     assert isinstance(made, adapter_type)
-    assert {dialect for dialect in Dialect if made.speaks(dialect)} == spoken
+    clients = (Api.CHAT, Api.RESPONSES, Api.MESSAGES, Api.COUNT_TOKENS, Api.EMBEDDINGS)
+    assert tuple(made.asks_in(api, "m") for api in clients) == asked_in
     assert made.settings.name == "p"
+
+
+def test_a_provider_with_responses_alone_is_asked_in_it_by_everybody() -> None:
+    made = adapter("openai", forms=(Api.RESPONSES,))
+    assert {made.asks_in(api, "m") for api in (Api.CHAT, Api.RESPONSES, Api.MESSAGES)} == {Api.RESPONSES}
 
 
 @pytest.mark.parametrize(
@@ -57,8 +66,8 @@ def test_each_type_has_its_adapter_and_speaks_its_dialects(kind: str, adapter_ty
     ],
 )
 def test_a_url_is_the_base_url_and_the_apis_path(kind: str, api: Api, url: str) -> None:
-    assert adapter(kind).url(api, "m", b"beta=true") == url
-    assert adapter(kind).url(api, "m", b"") == url.removesuffix("?beta=true")
+    assert adapter(kind).url(api, "m", b"beta=true", is_stream=False) == url
+    assert adapter(kind).url(api, "m", b"", is_stream=False) == url.removesuffix("?beta=true")
 
 
 @pytest.mark.parametrize("kind", ["openai", "anthropic", "echo"])
@@ -111,20 +120,20 @@ def test_echo_takes_headers_as_they_came() -> None:
 )
 def test_a_resource_of_azure_has_a_url_for_each_deployment(base_url: str, api: Api, path: str) -> None:
     made = adapter("azure", base_url)
-    assert made.url(api, "gpt/4 o", b"") == f"https://r.openai.azure.com{path}?api-version=2024-10-21"
-    assert made.url(api, "gpt/4 o", b"a=b") == f"https://r.openai.azure.com{path}?a=b&api-version=2024-10-21"
-    assert made.url(api, "gpt/4 o", b"api-version=mine") == f"https://r.openai.azure.com{path}?api-version=mine"
+    assert made.url(api, "gpt/4 o", b"", is_stream=False) == f"https://r.openai.azure.com{path}?api-version=2024-10-21"
+    assert made.url(api, "gpt/4 o", b"a=b", is_stream=False) == f"https://r.openai.azure.com{path}?a=b&api-version=2024-10-21"
+    assert made.url(api, "gpt/4 o", b"api-version=mine", is_stream=False) == f"https://r.openai.azure.com{path}?api-version=mine"
 
 
 def test_azures_version_is_the_operators() -> None:
-    url = adapter("azure", "https://r.openai.azure.com", api_version="2025-04-01-preview").url(Api.CHAT, "m", b"")
+    url = adapter("azure", "https://r.openai.azure.com", api_version="2025-04-01-preview").url(Api.CHAT, "m", b"", is_stream=False)
     assert url == "https://r.openai.azure.com/openai/deployments/m/chat/completions?api-version=2025-04-01-preview"
 
 
 @pytest.mark.parametrize(("version", "query"), [(None, ""), ("preview", "?api-version=preview")])
 def test_azures_v1_api_is_as_openais(version: str | None, query: str) -> None:
     made = adapter("azure", "https://r.openai.azure.com/openai/v1", api_version=version)
-    assert made.url(Api.CHAT, "m", b"") == f"https://r.openai.azure.com/openai/v1/chat/completions{query}"
+    assert made.url(Api.CHAT, "m", b"", is_stream=False) == f"https://r.openai.azure.com/openai/v1/chat/completions{query}"
     assert made.native_url("models", b"") == f"https://r.openai.azure.com/openai/v1/models{query}"
 
 
