@@ -78,6 +78,8 @@ def _take_process(*, is_serving: bool) -> None:
     else:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     fill_standard_streams()
+    if sys.stderr is None:  # argparse of Python before 3.11.3 writes to it unasked
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - as long as the process
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
